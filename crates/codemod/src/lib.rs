@@ -1,0 +1,8 @@
+//! A codemod engine for Rust trees.
+//!
+//! A migration is data: [`rule`] reads it, [`plan`] applies it to a tree that [`walk`] has read, and nothing is written
+//! until [`stage`] does so, all or nothing. The engine knows Rust and its standard library; what is being retired, and by
+//! what it is replaced, it learns from the migration alone.
+#![forbid(unsafe_code)]
+
+pub mod record;
