@@ -6,3 +6,5 @@
 #![forbid(unsafe_code)]
 
 pub mod record;
+pub mod stage;
+pub mod walk;

@@ -1,0 +1,3 @@
+//! Writes to the tree, all or nothing.
+
+pub mod git;
