@@ -8,3 +8,6 @@
 pub mod record;
 pub mod stage;
 pub mod walk;
+pub mod diff;
+pub mod plan;
+pub mod report;
