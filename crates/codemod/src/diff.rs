@@ -60,6 +60,11 @@ impl<'a> FileDiff<'a> {
         span(&self.hunks[hunk], DiffOp::old_range)
     }
 
+    /// The same in the version after.
+    pub fn lines_after(&self, hunk: usize) -> Range<usize> {
+        span(&self.hunks[hunk], DiffOp::new_range)
+    }
+
     /// The lines of a hunk with what becomes of them, each with its line end.
     pub fn hunk_lines(&self, hunk: usize) -> impl Iterator<Item = (LineKind, &'a [u8])> + '_ {
         self.hunks[hunk].iter().flat_map(|op| {

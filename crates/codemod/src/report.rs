@@ -3,12 +3,13 @@
 //! Every form is a pure function of a [`Report`]: the same plan gives the same bytes, whoever asks and however many threads
 //! computed it. Which form goes where, and when, is the caller's business.
 
-//pub mod html;
+pub mod html;
 pub mod human;
 pub mod json;
-//pub mod sarif;
+pub mod sarif;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use crate::plan::{Change, Plan};
 use crate::record::{Record, RecordKind};
@@ -104,6 +105,20 @@ impl std::fmt::Display for Tally {
             "{changed} files changed, {deleted} deleted, {unresolved} unresolved, {unchanged} unchanged"
         )
     }
+}
+
+/// The bytes of the source line that belong to the site; a site over several lines ends with its first.
+fn span_in_line(record: &Record) -> Range<usize> {
+    let source = &record.source;
+    let start = source
+        .char_indices()
+        .nth(record.column.saturating_sub(1))
+        .map_or(source.len(), |(at, _)| at);
+    let mut end = (start + record.byte_end.saturating_sub(record.byte_start)).min(source.len());
+    while !source.is_char_boundary(end) {
+        end += 1;
+    }
+    start..end
 }
 
 /// Records for the tests of all forms: one of each kind, in awkward shapes.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
@@ -88,7 +87,7 @@ fn site(report: &Report<'_>, record: &Record, color: Color) -> String {
         let snippet = Snippet::source(record.source.as_str())
             .line_start(record.line)
             .path(record.file.as_str())
-            .annotation(AnnotationKind::Primary.span(span_in_line(record)));
+            .annotation(AnnotationKind::Primary.span(super::span_in_line(record)));
         Group::with_title(title).element(snippet)
     };
     for note in report.compiler_notes(record) {
@@ -103,20 +102,6 @@ fn site(report: &Report<'_>, record: &Record, color: Color) -> String {
     };
     // The line is shown whole, however wide: a cut one cannot be searched for.
     renderer.term_width(usize::MAX / 4).render(&[group])
-}
-
-/// The bytes of the source line that belong to the site; at least one character where the line has one.
-fn span_in_line(record: &Record) -> Range<usize> {
-    let source = &record.source;
-    let start = source
-        .char_indices()
-        .nth(record.column.saturating_sub(1))
-        .map_or(source.len(), |(at, _)| at);
-    let mut end = (start + record.byte_end.saturating_sub(record.byte_start)).min(source.len());
-    while !source.is_char_boundary(end) {
-        end += 1;
-    }
-    start..end
 }
 
 #[cfg(test)]
