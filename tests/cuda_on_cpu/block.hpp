@@ -5,6 +5,8 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <string>
+#include <utility>
 
 #include "fibers.hpp"
 #include "types.hpp"
@@ -208,16 +210,23 @@ inline bool run_thread(Block& b, unsigned thread) {
     return true;
 }
 
+// Says how many threads wait where; a deadlock has two or three such places.
 [[noreturn]] inline void report_deadlock(const Block& b) {
-    const Thread* first = nullptr;
-    unsigned waiting = 0;
+    std::vector<std::pair<const Thread*, unsigned>> places;
     for (const Thread& t : b.threads) {
         if (t.state != Thread::waiting) continue;
-        waiting++;
-        if (!first) first = &t;
+        auto same = [&](const auto& place) { return place.first->site == t.site && place.first->waits_in == t.waits_in; };
+        auto known = std::find_if(places.begin(), places.end(), same);
+        if (known == places.end()) places.emplace_back(&t, 1);
+        else known->second++;
     }
-    fail("deadlock: %u of %zu threads wait for others that never come; thread (%u, %u, %u) waits in %s at %s:%d", waiting,
-         b.threads.size(), first->index.x, first->index.y, first->index.z, first->waits_in, first->site.file, first->site.line);
+    std::string text = "deadlock: threads wait for others that never come";
+    for (const auto& [thread, count] : places) {
+        const uint3 i = thread->index;
+        text += "\n  " + std::to_string(count) + " in " + thread->waits_in + " at " + thread->site.file + ":" + std::to_string(thread->site.line) +
+                ", the first is thread (" + std::to_string(i.x) + ", " + std::to_string(i.y) + ", " + std::to_string(i.z) + ")";
+    }
+    fail("%s", text.c_str());
 }
 
 // Warp by warp: a warp goes on until each of its lanes has ended or waits for another warp.

@@ -61,12 +61,6 @@ const FLAGS: &[&str] = &[
     "-g",
     // The GPU fuses a*b+c, this must not: then `__fmul_rn` and the rest mean what they say on every host.
     "-ffp-contract=off",
-    "-Wall",
-    "-Wextra",
-    // Kernels name what only some of their template instances use.
-    "-Wno-unused-parameter",
-    "-Wno-unused-function",
-    "-Wno-unknown-pragmas",
     "-fsanitize=address,undefined",
     "-fno-sanitize-recover=all",
     "-fno-omit-frame-pointer",

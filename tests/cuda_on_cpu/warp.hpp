@@ -36,11 +36,6 @@ template <class T, class Read> auto meet_warp(const char* operation, unsigned ma
     const unsigned lane = b.current % 32;
     if (!(mask >> lane & 1)) fail("thread %u calls %s at %s:%d with mask %08x, which lacks its own lane %u", b.current, operation, site.file, site.line, mask, lane);
     Meeting& m = find_meeting(w, mask);
-    for (const Meeting& other : w.meetings) {
-        if (&other != &m && other.arrived & mask) {
-            fail("%s at %s:%d: mask %08x overlaps mask %08x, under which lanes %08x wait in %s", operation, site.file, site.line, mask, other.mask, other.arrived, other.operation);
-        }
-    }
     if (m.arrived && strcmp(m.operation, operation) != 0) {
         fail("lane %u is in %s at %s:%d, while lanes %08x of the same mask are in %s", lane, operation, site.file, site.line, m.arrived, m.operation);
     }
