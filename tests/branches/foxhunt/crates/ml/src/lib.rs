@@ -1,0 +1,7 @@
+//! Trainers of the DQN agent.
+
+pub mod error;
+pub mod trainers;
+
+pub use error::TrainError;
+pub use trainers::dqn::{fused_training::FusedTrainingCtx, trainer::DqnTrainer};

@@ -1,0 +1,3 @@
+pub mod fused_training;
+mod kernels;
+pub mod trainer;
