@@ -11,3 +11,4 @@ pub mod walk;
 pub mod diff;
 pub mod plan;
 pub mod report;
+pub mod manifest;
