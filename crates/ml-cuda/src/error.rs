@@ -66,6 +66,14 @@ pub enum CudaError {
         function: String,
         source_name: String,
     },
+    /// cuBLASLt refused a call.
+    #[error("cuBLASLt failed to {doing}: {status}")]
+    Cublas { doing: &'static str, status: String },
+    /// cuBLASLt has no algorithm for a product.
+    #[error(
+        "cuBLASLt has no algorithm for {product} ({status}); choose sizes that are multiples of 8, or another precision"
+    )]
+    NoAlgorithm { product: String, status: String },
     /// The legacy default stream cannot be captured.
     #[error(
         "the default stream cannot be captured into a graph; make one with `CudaContext::new_stream`"

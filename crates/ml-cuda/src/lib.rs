@@ -3,6 +3,8 @@
 //! * [`context`]: finds the driver and a GPU without ever panicking, opens a context and a stream.
 //! * [`kernels`]: compiles `.cu` text for the device found, and keeps the result on disk.
 //! * [`graph`]: captures work into a graph; the capture ends on every path.
+//! * [`matmul`]: matrix products by cuBLASLt, planned once.
+//! * [`readback`]: small results on the host without waiting.
 //! * [`phases`]: [`PhaseTimer`], per-phase GPU times from pre-allocated CUDA events.
 //! * [`error`]: [`CudaError`], which names what is missing and what to do.
 //!
@@ -21,12 +23,15 @@ pub mod error;
 pub mod graph;
 pub mod kernels;
 mod library;
+pub mod matmul;
 pub mod phases;
+pub mod readback;
 
 pub use context::{device_count, open};
 pub use error::{CudaError, driver_error_name};
 pub use graph::{CapturedGraph, capture};
 pub use library::Library;
+pub use matmul::Precision;
 pub use phases::{
     Phase, PhaseReport, PhaseScope, PhaseStats, PhaseTimer, PhaseTimerOptions, Verdict,
 };
