@@ -65,6 +65,32 @@ impl<'a> FileDiff<'a> {
         span(&self.hunks[hunk], DiffOp::new_range)
     }
 
+    /// The line before that a line after comes from, both counted from 0, and whether it is the same line; of an added line
+    /// the first that it stands in place of.
+    pub fn line_before(&self, line_after: usize) -> (usize, bool) {
+        // Outside hunks both versions run in step.
+        let (mut old_at, mut new_at) = (0, 0);
+        for op in self.hunks.iter().flatten() {
+            let (old, new) = (op.old_range(), op.new_range());
+            if line_after < new.start {
+                break;
+            }
+            if new.contains(&line_after) {
+                let kept = op.tag() == DiffTag::Equal;
+                return (
+                    if kept {
+                        old.start + line_after - new.start
+                    } else {
+                        old.start
+                    },
+                    kept,
+                );
+            }
+            (old_at, new_at) = (old.end, new.end);
+        }
+        (old_at + line_after - new_at, true)
+    }
+
     /// The lines of a hunk with what becomes of them, each with its line end.
     pub fn hunk_lines(&self, hunk: usize) -> impl Iterator<Item = (LineKind, &'a [u8])> + '_ {
         self.hunks[hunk].iter().flat_map(|op| {
@@ -379,6 +405,23 @@ mod tests {
             String::from_utf8(text).expect("text"),
             "diff --git a/run.rs b/run.rs\ndeleted file mode 100755\n--- a/run.rs\n+++ /dev/null\n@@ -1 +0,0 @@\n-#!/bin/sh\n"
         );
+    }
+
+    #[test]
+    fn lines_are_found_again() {
+        let before: String = (0..30).map(|n| format!("line {n}\n")).collect();
+        let after = before
+            .replace("line 3\n", "")
+            .replace("line 20\n", "new a\nnew b\n");
+        let diff = FileDiff::new(before.as_bytes(), after.as_bytes());
+        let after: Vec<_> = after.lines().collect();
+        for (n, line) in after.iter().enumerate() {
+            let (old, kept) = diff.line_before(n);
+            match line.strip_prefix("line ") {
+                Some(number) => assert_eq!((old, kept), (number.parse().expect("a number"), true)),
+                None => assert_eq!((old, kept), (20, false)),
+            }
+        }
     }
 
     #[test]

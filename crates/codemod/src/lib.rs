@@ -6,9 +6,12 @@
 #![forbid(unsafe_code)]
 
 pub mod record;
+pub mod syntax;
+pub mod world;
+pub mod manifest;
 pub mod stage;
 pub mod walk;
 pub mod diff;
 pub mod plan;
 pub mod report;
-pub mod manifest;
+pub mod verify;
