@@ -47,6 +47,9 @@ pub enum CudaError {
         free: u64,
         total: u64,
     },
+    /// More values than the memory holds.
+    #[error("{asked} values were asked of device memory that holds {held}")]
+    Length { asked: usize, held: usize },
     /// A kernel did not compile; `log` is the compiler's own text.
     #[error("kernel source `{name}` does not compile for {arch}:\n{log}")]
     Compile {

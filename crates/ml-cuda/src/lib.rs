@@ -3,6 +3,7 @@
 //! * [`context`]: finds the driver and a GPU without ever panicking, opens a context and a stream.
 //! * [`kernels`]: compiles `.cu` text for the device found, and keeps the result on disk.
 //! * [`graph`]: captures work into a graph; the capture ends on every path.
+//! * [`memory`]: device memory that is ordered by its stream alone.
 //! * [`matmul`]: matrix products by cuBLASLt, planned once.
 //! * [`readback`]: small results on the host without waiting.
 //! * [`phases`]: [`PhaseTimer`], per-phase GPU times from pre-allocated CUDA events.
@@ -24,6 +25,7 @@ pub mod graph;
 pub mod kernels;
 mod library;
 pub mod matmul;
+pub mod memory;
 pub mod phases;
 pub mod readback;
 
@@ -32,6 +34,8 @@ pub use error::{CudaError, driver_error_name};
 pub use graph::{CapturedGraph, capture};
 pub use library::Library;
 pub use matmul::Precision;
+pub use memory::DeviceMemory;
 pub use phases::{
     Phase, PhaseReport, PhaseScope, PhaseStats, PhaseTimer, PhaseTimerOptions, Verdict,
 };
+pub use readback::Readback;

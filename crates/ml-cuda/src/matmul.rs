@@ -8,11 +8,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use cudarc::cublaslt::{result as lt, sys};
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
+use cudarc::driver::CudaStream;
 
 use crate::error::CudaError;
 use crate::graph::make_current;
 use crate::library::Library;
+use crate::memory::DeviceMemory;
 
 /// Hopper's recommended workspace; more than earlier devices use.
 const WORKSPACE_BYTES: usize = 32 << 20;
@@ -63,7 +64,7 @@ pub enum Product {
 pub struct Products {
     handle: sys::cublasLtHandle_t,
     stream: Arc<CudaStream>,
-    workspace: CudaSlice<u8>,
+    workspace: DeviceMemory<u8>,
 }
 
 // SAFETY: NVIDIA's documentation makes the handle usable from any thread; it is only read.
@@ -78,13 +79,12 @@ impl Products {
         Library::CublasLt.ensure()?;
         make_current(stream)?;
         let handle = lt::create_handle().map_err(refused("create a handle"))?;
-        // SAFETY: the workspace is scratch: what it holds at first does not matter.
-        let workspace = match unsafe { stream.alloc::<u8>(WORKSPACE_BYTES) } {
+        let workspace = match DeviceMemory::zeroed(stream, WORKSPACE_BYTES) {
             Ok(workspace) => workspace,
             Err(error) => {
                 // SAFETY: made above, and nobody else has it.
                 let _ = unsafe { lt::destroy_handle(handle) };
-                return Err(error.into());
+                return Err(error);
             }
         };
         Ok(Arc::new(Self {
@@ -231,7 +231,6 @@ impl Plan {
         let stream = &self.products.stream;
         make_current(stream)?;
         let (one, zero) = (1.0f32, 0.0f32);
-        let (workspace, _guard) = self.products.workspace.device_ptr(stream);
         let [a, b, d] = self.layouts;
         // SAFETY: the caller's promise for the matrices; scalars are read at the call; descriptor,
         // layouts, algorithm and workspace belong to the plan.
@@ -250,7 +249,7 @@ impl Plan {
                 output as *mut c_void,
                 d,
                 &self.algorithm,
-                workspace as *mut c_void,
+                self.products.workspace.address() as *mut c_void,
                 WORKSPACE_BYTES,
                 stream.cu_stream().cast(),
             )

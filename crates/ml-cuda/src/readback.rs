@@ -3,12 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use cudarc::driver::{
-    CudaContext, CudaEvent, CudaSlice, CudaStream, DevicePtr, DeviceRepr, result, sys,
-};
+use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DeviceRepr, result, sys};
 
 use crate::error::CudaError;
 use crate::graph::make_current;
+use crate::memory::DeviceMemory;
 
 /// Copies a small device value to the host again and again, and gives the newest that has arrived.
 ///
@@ -67,7 +66,7 @@ impl<T: DeviceRepr + Copy> Readback<T> {
     /// What the driver refused.
     pub fn post(
         &mut self,
-        from: &CudaSlice<T>,
+        from: &DeviceMemory<T>,
         stream: &CudaStream,
     ) -> Result<Option<u64>, CudaError> {
         self.collect()?;
@@ -78,13 +77,12 @@ impl<T: DeviceRepr + Copy> Readback<T> {
             return Ok(None);
         }
         make_current(stream)?;
-        let (address, _guard) = from.device_ptr(stream);
         // SAFETY: the slot holds one `T`, no other copy is on its way to it, and it is read only
         // after the event.
         unsafe {
             sys::cuMemcpyDtoHAsync_v2(
                 slot.host.cast(),
-                address,
+                from.address(),
                 size_of::<T>(),
                 stream.cu_stream(),
             )

@@ -1,0 +1,495 @@
+// The training step between its matrix products: inputs, loss, gradients of ReLU and bias, gradient norm, Adam.
+//
+// Architectures: any; no inline PTX. Everything here also runs on the CPU (tests/cuda_on_cpu) against an f64 oracle.
+//
+// Layout that all kernels share
+//   Matrices are row-major. Widths are padded to multiples of 8 with zeros ("width" is the padded one); a padded unit stays
+//   zero by itself, as its weights, activations and gradients are zero.
+//   T is float, or u16 that holds bf16.
+//   The last layer's row is [value, advantage of action 0, action 1, ..., padding].
+//   The flat parameter vector holds all weight matrices, then all biases, in order of the layers; gradients likewise.
+//
+// Everything that changes from step to step is in device memory (StepState, StepSettings): a captured graph freezes nothing.
+// Sums run in a fixed order: same inputs, same bits, in every run, with graphs and without.
+#include "common.cuh"
+
+// What the step leaves behind; copied to the host as it is. As StepState in state.rs, field by field.
+struct StepState {
+    u64 attempts;         // steps run
+    u64 applied;          // updates made: Adam's t
+    u64 skipped;          // steps whose gradient or loss was not finite; nothing was updated
+    u64 skipped_in_row;   // of them, since the last update
+    float loss;           // of the newest step
+    float grad_norm;      // of the newest step, before clipping
+    float learning_rate;  // of the newest step
+    float clip_scale;     // what gradients are multiplied with
+    float correction1;    // 1 / (1 - beta1^t)
+    float correction2;    // 1 / (1 - beta2^t)
+    u32 apply;            // 1: adam_step updates
+    u32 copy_target;      // 1: adam_step copies the parameters to the target network
+    u32 rows;             // rows of the newest batch
+    u32 ticket;           // grad_norm's own
+};
+
+// What the host may change between steps. As StepSettings in state.rs, field by field.
+struct StepSettings {
+    float learning_rate;      // after the warm-up
+    float final_rate;         // after decay_steps
+    u64 warmup_steps;         // the rate rises linearly from 0
+    u64 decay_steps;          // then falls linearly to final_rate; 0: stays
+    double beta1, beta2;
+    float epsilon;
+    float weight_decay;       // decoupled (AdamW); 0: Adam
+    float max_grad_norm;      // 0: no clipping
+    float huber_delta;
+    float tau;                // Polyak: target += tau (parameters - target); 0 with a period
+    u32 target_period;        // copies the parameters every so many updates; 0 with tau
+    u32 double_dqn;           // 1: the online network chooses the next action
+    u32 pad;
+};
+
+static_assert(sizeof(StepState) == 72 && sizeof(StepSettings) == 72, "state.rs lays them out so");
+
+__device__ __forceinline__ float load(const float* at) { return *at; }
+__device__ __forceinline__ float load(const u16* at) { return f32_from_bf16(*at); }
+__device__ __forceinline__ void store(float* at, float value) { *at = value; }
+__device__ __forceinline__ void store(u16* at, float value) { *at = bf16_from_f32(value); }
+
+// Four neighbours at once: 16 bytes of float, 8 of bf16.
+template <typename T>
+struct Four;
+template <>
+struct Four<float> {
+    typedef float4 Stored;
+    static __device__ __forceinline__ float4 get(float4 v) { return v; }
+    static __device__ __forceinline__ float4 put(float4 v) { return v; }
+};
+template <>
+struct Four<u16> {
+    typedef ushort4 Stored;
+    static __device__ __forceinline__ float4 get(ushort4 v) {
+        return make_float4(f32_from_bf16(v.x), f32_from_bf16(v.y), f32_from_bf16(v.z), f32_from_bf16(v.w));
+    }
+    static __device__ __forceinline__ ushort4 put(float4 v) {
+        return make_ushort4(bf16_from_f32(v.x), bf16_from_f32(v.y), bf16_from_f32(v.z), bf16_from_f32(v.w));
+    }
+};
+
+// Sum over the block's threads in a fixed order, valid in thread 0. `scratch` holds one double for each warp.
+__device__ __forceinline__ double block_sum(double value, double* scratch) {
+    const double in_warp = warp_sum(value);
+    if ((threadIdx.x & 31u) == 0) scratch[threadIdx.x >> 5] = in_warp;
+    __syncthreads();
+    double total = 0;
+    if (threadIdx.x == 0) {
+        for (u32 warp = 0; warp < (blockDim.x + 31u) / 32u; ++warp) total += scratch[warp];
+    }
+    __syncthreads();
+    return total;
+}
+
+// ---------------------------------------------------------------------------------------------------------------- inputs
+
+// Columns [column, column + 4) of a row, zeros behind its end. Rows of a multiple of four start aligned.
+template <typename S>
+__device__ __forceinline__ float4 four_of_row(const S* states, u32 row, u32 column, u32 state_dim) {
+    const S* from = states + (u64)row * state_dim + column;
+    if ((state_dim & 3u) == 0) {
+        return column < state_dim ? Four<S>::get(*(const typename Four<S>::Stored*)from) : make_float4(0, 0, 0, 0);
+    }
+    return make_float4(column < state_dim ? load(from) : 0.0f, column + 1 < state_dim ? load(from + 1) : 0.0f,
+                       column + 2 < state_dim ? load(from + 2) : 0.0f, column + 3 < state_dim ? load(from + 3) : 0.0f);
+}
+
+// Copies a batch from the replay buffer into the step's own inputs, padded and converted, and zeroes the rows behind it, so
+// that one captured graph serves every batch of at most `capacity` rows.
+//   states, next_states [rows][state_dim] S in     (float, or u16 that holds bf16)
+//   actions             [rows]            u32 in
+//   rewards, weights    [rows]            f32 in
+//   discounts           [rows]            f32 in   gamma^n, 0 where the transition terminates
+//   x          [2 capacity][width]        T   out  states, then next states
+//   action, reward, weight, discount [capacity]   out; weight 0 behind `rows`
+//   state->rows                                   out
+// Launch: block 256, any grid (strides).   Needs: rows <= capacity, state_dim <= width, width a multiple of 4,
+//         capacity * width < 2^32.   Bits: copies, one rounding to T.
+template <typename S, typename T>
+__device__ __forceinline__ void upload_batch(const S* states, const S* next_states, const u32* actions, const float* rewards,
+                                             const float* weights, const float* discounts, T* x, u32* action, float* reward,
+                                             float* weight, float* discount, StepState* state, u32 rows, u32 capacity,
+                                             u32 state_dim, u32 width) {
+    const u32 first = blockIdx.x * blockDim.x + threadIdx.x;
+    const u32 stride = gridDim.x * blockDim.x;
+    const u32 quads = width / 4, half = capacity * quads;
+    for (u32 at = first; at < 2 * half; at += stride) {
+        const bool next = at >= half;
+        const u32 within = next ? at - half : at;
+        const u32 row = within / quads, column = within % quads * 4;
+        ((typename Four<T>::Stored*)x)[at] =
+            Four<T>::put(row < rows ? four_of_row<S>(next ? next_states : states, row, column, state_dim) : make_float4(0, 0, 0, 0));
+    }
+    for (u32 row = first; row < capacity; row += stride) {
+        const bool filled = row < rows;
+        action[row] = filled ? actions[row] : 0u;
+        reward[row] = filled ? rewards[row] : 0.0f;
+        weight[row] = filled ? weights[row] : 0.0f;
+        discount[row] = filled ? discounts[row] : 0.0f;
+    }
+    if (first == 0) state->rows = rows;
+}
+
+#define UPLOAD_BATCH(name, S, T)                                                                                            \
+    extern "C" __global__ void name(const S* states, const S* next_states, const u32* actions, const float* rewards,        \
+                                    const float* weights, const float* discounts, T* x, u32* action, float* reward,         \
+                                    float* weight, float* discount, StepState* state, u32 rows, u32 capacity,               \
+                                    u32 state_dim, u32 width) {                                                             \
+        upload_batch<S, T>(states, next_states, actions, rewards, weights, discounts, x, action, reward, weight, discount,  \
+                           state, rows, capacity, state_dim, width);                                                        \
+    }
+UPLOAD_BATCH(upload_batch_f32_f32, float, float)
+UPLOAD_BATCH(upload_batch_f32_bf16, float, u16)
+UPLOAD_BATCH(upload_batch_bf16_f32, u16, float)
+UPLOAD_BATCH(upload_batch_bf16_bf16, u16, u16)
+
+// Copies states alone, as upload_batch does, for acting.
+//   states [rows][state_dim] f32 in;   x [rows][width] T out
+// Launch: block 256, any grid (strides).
+template <typename T>
+__device__ __forceinline__ void pad_states(const float* states, T* x, u32 rows, u32 state_dim, u32 width) {
+    const u32 quads = width / 4;
+    for (u32 at = blockIdx.x * blockDim.x + threadIdx.x; at < rows * quads; at += gridDim.x * blockDim.x) {
+        ((typename Four<T>::Stored*)x)[at] = Four<T>::put(four_of_row<float>(states, at / quads, at % quads * 4, state_dim));
+    }
+}
+extern "C" __global__ void pad_states_f32(const float* states, float* x, u32 rows, u32 state_dim, u32 width) {
+    pad_states<float>(states, x, rows, state_dim, width);
+}
+extern "C" __global__ void pad_states_bf16(const float* states, u16* x, u32 rows, u32 state_dim, u32 width) {
+    pad_states<u16>(states, x, rows, state_dim, width);
+}
+
+// ------------------------------------------------------------------------------------------------------------------ loss
+
+// Rows that one block of td_loss and of relu_backward takes; each block leaves one row of partial bias gradients.
+constexpr u32 ROW_TILE = 64;
+
+// Loss of a dueling (double) DQN, and the gradient of the last layer's outputs.
+//   Q(s, a) = V(s) + A(s, a) - mean over actions of A(s, .)                    (Wang et al. 2016, equation 9)
+//   y = r + discount Q_target(s', argmax_a Q_online(s', a))                    (van Hasselt et al. 2016); without double_dqn
+//       the target network chooses; ties go to the lowest action
+//   loss = sum over rows of weight * huber(Q(s, a) - y) / rows
+//   online [2 capacity][width] f32 in    outputs for states, then for next states
+//   target [capacity][width]   f32 in    the target network's outputs for next states
+//   action, reward, weight, discount [capacity] in
+//   d_out  [capacity][width]   T   out   d loss / d outputs; zero behind the batch's rows and in the padding
+//   td     [capacity]          f32 out   y - Q(s, a); zero behind the batch's rows
+//   bias_partial [blocks][bias_stride] f32 out   columns of d_out summed over the block's rows, before rounding to T
+//   loss_partial [blocks]      f64 out   the block's share of the loss
+// Launch: block 256, grid ceil(capacity / 64), dynamic shared 8 * width floats.
+// Needs:  1 + actions <= width, action < actions.   Bits: fixed order.
+template <typename T>
+__device__ __forceinline__ void td_loss(const float* online, const float* target, const u32* action, const float* reward,
+                                        const float* weight, const float* discount, T* d_out, float* td, float* bias_partial,
+                                        double* loss_partial, const StepState* state, const StepSettings* settings, u32 capacity,
+                                        u32 actions, u32 width, u32 bias_stride) {
+    DYNAMIC_SHARED(float, column_sums);  // [8 warps][width]
+    __shared__ double warp_loss[8];
+    const u32 warp = threadIdx.x >> 5, lane = threadIdx.x & 31u;
+    float* own_sums = column_sums + warp * width;
+    for (u32 column = lane; column < width; column += 32) own_sums[column] = 0.0f;
+    const u32 rows = state->rows;
+    const float delta = settings->huber_delta;
+    double loss = 0;
+    for (u32 step = warp; step < ROW_TILE; step += 8) {
+        const u32 row = blockIdx.x * ROW_TILE + step;
+        if (row >= capacity) break;
+        if (row >= rows) {
+            for (u32 column = lane; column < width; column += 32) store(d_out + (u64)row * width + column, 0.0f);
+            if (lane == 0) td[row] = 0.0f;
+            continue;
+        }
+        const float* now = online + (u64)row * width;
+        const float* chooser = settings->double_dqn ? online + ((u64)capacity + row) * width : target + (u64)row * width;
+        const float* later = target + (u64)row * width;
+        double now_sum = 0, later_sum = 0;
+        float best = 0;
+        u32 best_action = 0xffffffffu;
+        for (u32 a = lane; a < actions; a += 32) {
+            now_sum += now[1 + a];
+            later_sum += later[1 + a];
+            const float advantage = chooser[1 + a];
+            if (best_action == 0xffffffffu || advantage > best) {
+                best = advantage;
+                best_action = a;
+            }
+        }
+        now_sum = warp_sum(now_sum);
+        later_sum = warp_sum(later_sum);
+        for (int offset = 16; offset > 0; offset >>= 1) {
+            const float other = __shfl_xor_sync(FULL_WARP, best, offset);
+            const u32 other_action = __shfl_xor_sync(FULL_WARP, best_action, offset);
+            const bool take = other_action != 0xffffffffu &&
+                              (best_action == 0xffffffffu || other > best || (other == best && other_action < best_action));
+            if (take) {
+                best = other;
+                best_action = other_action;
+            }
+        }
+        const u32 taken = action[row];
+        const float mean_now = (float)(now_sum / actions), mean_later = (float)(later_sum / actions);
+        const float q = now[0] + (now[1 + taken] - mean_now);
+        const float q_later = later[0] + (later[1 + best_action] - mean_later);
+        const float y = reward[row] + discount[row] * q_later;
+        const float error = q - y;
+        const float magnitude = fabsf(error);
+        const bool inside = magnitude <= delta;
+        const double huber = inside ? 0.5 * (double)error * error : (double)delta * ((double)magnitude - 0.5 * delta);
+        // NaN takes the second way and stays NaN.
+        const float slope = inside ? error : (error > 0 ? delta : (error < 0 ? -delta : error));
+        const float gradient = weight[row] * slope / (float)rows;
+        loss += (double)weight[row] * huber;
+        if (lane == 0) td[row] = y - q;
+        for (u32 column = lane; column < width; column += 32) {
+            float value = 0;
+            if (column == 0) value = gradient;
+            else if (column <= actions) value = gradient * ((column - 1 == taken ? 1.0f : 0.0f) - 1.0f / (float)actions);
+            store(d_out + (u64)row * width + column, value);
+            own_sums[column] += value;
+        }
+    }
+    if (lane == 0) warp_loss[warp] = loss;
+    __syncthreads();
+    for (u32 column = threadIdx.x; column < width; column += blockDim.x) {
+        float sum = 0;
+        for (u32 w = 0; w < 8; ++w) sum += column_sums[w * width + column];
+        bias_partial[(u64)blockIdx.x * bias_stride + column] = sum;
+    }
+    if (threadIdx.x == 0) {
+        double sum = 0;
+        for (u32 w = 0; w < 8; ++w) sum += warp_loss[w];
+        loss_partial[blockIdx.x] = rows > 0 ? sum / rows : 0.0;
+    }
+}
+
+#define TD_LOSS(name, T)                                                                                                    \
+    extern "C" __global__ void __launch_bounds__(256)                                                                       \
+        name(const float* online, const float* target, const u32* action, const float* reward, const float* weight,        \
+             const float* discount, T* d_out, float* td, float* bias_partial, double* loss_partial, const StepState* state, \
+             const StepSettings* settings, u32 capacity, u32 actions, u32 width, u32 bias_stride) {                         \
+        td_loss<T>(online, target, action, reward, weight, discount, d_out, td, bias_partial, loss_partial, state,          \
+                   settings, capacity, actions, width, bias_stride);                                                        \
+    }
+TD_LOSS(td_loss_f32, float)
+TD_LOSS(td_loss_bf16, u16)
+
+// -------------------------------------------------------------------------------------------------------------- gradients
+
+// Gradient through a ReLU, in place, and the bias gradient of its layer.
+//   d [rows][width] T in, out    d loss / d activation in, d loss / d pre-activation out
+//   h [rows][width] T in         the activation: zero where the ReLU cut
+//   bias_partial [blocks][bias_stride] f32 out   columns summed over the block's 64 rows
+// Launch: block width / 4 * groups threads with groups = max(1, 384 / (width / 4)), grid ceil(rows / 64),
+//         dynamic shared groups * width floats.
+// Needs:  width a multiple of 4 and at most 4096, rows of d and h 16-byte aligned (8 for bf16).   Bits: fixed order.
+template <typename T>
+__device__ __forceinline__ void relu_backward(T* d, const T* h, float* bias_partial, u32 rows, u32 width, u32 bias_stride) {
+    DYNAMIC_SHARED(float, group_sums);  // [groups][width]
+    typedef typename Four<T>::Stored Stored;
+    const u32 columns = width / 4;
+    const u32 groups = blockDim.x / columns;
+    const u32 column = threadIdx.x % columns, group = threadIdx.x / columns;
+    float4 sum = make_float4(0, 0, 0, 0);
+    for (u32 step = group; step < ROW_TILE; step += groups) {
+        const u32 row = blockIdx.x * ROW_TILE + step;
+        if (row >= rows) break;
+        Stored* at = (Stored*)(d + (u64)row * width) + column;
+        float4 gradient = Four<T>::get(*at);
+        const float4 active = Four<T>::get(((const Stored*)(h + (u64)row * width))[column]);
+        gradient.x = active.x > 0 ? gradient.x : 0.0f;
+        gradient.y = active.y > 0 ? gradient.y : 0.0f;
+        gradient.z = active.z > 0 ? gradient.z : 0.0f;
+        gradient.w = active.w > 0 ? gradient.w : 0.0f;
+        *at = Four<T>::put(gradient);
+        sum.x += gradient.x;
+        sum.y += gradient.y;
+        sum.z += gradient.z;
+        sum.w += gradient.w;
+    }
+    ((float4*)(group_sums + group * width))[column] = sum;
+    __syncthreads();
+    for (u32 at = threadIdx.x; at < width; at += blockDim.x) {
+        float total = 0;
+        for (u32 g = 0; g < groups; ++g) total += group_sums[g * width + at];
+        bias_partial[(u64)blockIdx.x * bias_stride + at] = total;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(1024)
+    relu_backward_f32(float* d, const float* h, float* bias_partial, u32 rows, u32 width, u32 bias_stride) {
+    relu_backward<float>(d, h, bias_partial, rows, width, bias_stride);
+}
+extern "C" __global__ void __launch_bounds__(1024)
+    relu_backward_bf16(u16* d, const u16* h, float* bias_partial, u32 rows, u32 width, u32 bias_stride) {
+    relu_backward<u16>(d, h, bias_partial, rows, width, bias_stride);
+}
+
+// -------------------------------------------------------------------------------------------------------------- optimizer
+
+// Weights that one block of grad_norm takes.
+constexpr u32 WEIGHT_CHUNK = 4096;
+
+// Finishes the gradient and decides about the update: bias gradients from their partial sums, zeros where the last layer's
+// value row meets advantage units and the other way round, the global norm, the loss, learning rate and Adam's corrections.
+//   gradient     [weights + biases] f32 in, out
+//   bias_partial [tiles][biases]    f32 in
+//   loss_partial [tiles]            f64 in
+//   square_partial [grid]           f64 scratch
+//   state, settings                     in, out
+//   The last layer's weights begin at `last`: 1 + actions rows (and padding) of `last_width` = 2 * head (and padding) columns;
+//   columns [0, head) belong to the value, [head, 2 head) to the advantages.
+// A loss or norm that is not finite skips the update: state->apply is 0, the skip is counted, Adam's t stays.
+// Launch: block 256, grid ceil(biases / 32) + ceil(weights / 4096), biases first.   Bits: fixed order.
+extern "C" __global__ void __launch_bounds__(256)
+    grad_norm(float* gradient, const float* bias_partial, const double* loss_partial, double* square_partial, StepState* state,
+              const StepSettings* settings, u32 weights, u32 biases, u32 tiles, u32 last, u32 last_end, u32 last_width, u32 head) {
+    __shared__ double scratch[8];
+    __shared__ float lane_sums[8][32];
+    __shared__ bool is_last;
+    const u32 bias_blocks = (biases + 31u) / 32u;
+    double squares = 0;
+    if (blockIdx.x < bias_blocks) {
+        const u32 lane = threadIdx.x & 31u, group = threadIdx.x >> 5;
+        const u32 column = blockIdx.x * 32u + lane;
+        float sum = 0;
+        if (column < biases) {
+            for (u32 tile = group; tile < tiles; tile += 8) sum += bias_partial[(u64)tile * biases + column];
+        }
+        lane_sums[group][lane] = sum;
+        __syncthreads();
+        if (group == 0 && column < biases) {
+            float total = 0;
+            for (u32 g = 0; g < 8; ++g) total += lane_sums[g][lane];
+            gradient[weights + column] = total;
+            squares = (double)total * total;
+        }
+    } else {
+        const u32 begin = (blockIdx.x - bias_blocks) * WEIGHT_CHUNK;
+        const u32 end = begin + WEIGHT_CHUNK < weights ? begin + WEIGHT_CHUNK : weights;
+        for (u32 at = begin + threadIdx.x; at < end; at += 256) {
+            float value = gradient[at];
+            if (at >= last && at < last_end) {
+                const u32 row = (at - last) / last_width, column = (at - last) % last_width;
+                const bool of_value = column < head;
+                if ((row == 0) != of_value) {
+                    value = 0.0f;
+                    gradient[at] = 0.0f;
+                }
+            }
+            squares += (double)value * value;
+        }
+    }
+    const double block_squares = block_sum(squares, scratch);
+    if (threadIdx.x == 0) {
+        square_partial[blockIdx.x] = block_squares;
+        __threadfence();
+        is_last = is_last_block(&state->ticket);
+    }
+    __syncthreads();
+    if (!is_last) return;
+    __threadfence();
+    double all = 0, loss = 0;
+    for (u32 at = threadIdx.x; at < gridDim.x; at += 256) all += ((volatile const double*)square_partial)[at];
+    for (u32 at = threadIdx.x; at < tiles; at += 256) loss += loss_partial[at];
+    all = block_sum(all, scratch);
+    loss = block_sum(loss, scratch);
+    if (threadIdx.x != 0) return;
+    const float norm = (float)sqrt(all);
+    state->attempts += 1;
+    state->loss = (float)loss;
+    state->grad_norm = norm;
+    // Comparisons with NaN are false.
+    const bool finite = norm <= 3.402823466e38f && fabs(loss) <= 3.402823466e38;
+    state->apply = finite && state->rows > 0 ? 1u : 0u;
+    state->copy_target = 0;
+    if (!finite) {
+        state->skipped += 1;
+        state->skipped_in_row += 1;
+        return;
+    }
+    state->skipped_in_row = 0;
+    if (state->rows == 0) return;
+    const u64 t = state->applied + 1;
+    state->applied = t;
+    const double warm = t < settings->warmup_steps ? (double)t / (double)settings->warmup_steps : 1.0;
+    double rate = settings->learning_rate;
+    if (settings->decay_steps > 0) {
+        const u64 past = t > settings->warmup_steps ? t - settings->warmup_steps : 0;
+        const double share = past < settings->decay_steps ? (double)past / (double)settings->decay_steps : 1.0;
+        rate += share * ((double)settings->final_rate - rate);
+    }
+    state->learning_rate = (float)(rate * warm);
+    const float most = settings->max_grad_norm;
+    state->clip_scale = most > 0 && norm > most ? most / norm : 1.0f;
+    state->correction1 = (float)(1.0 / (1.0 - pow(settings->beta1, (double)t)));
+    state->correction2 = (float)(1.0 / (1.0 - pow(settings->beta2, (double)t)));
+    state->copy_target = settings->target_period > 0 && t % settings->target_period == 0 ? 1u : 0u;
+}
+
+// Adam with decoupled weight decay (Kingma and Ba 2015; Loshchilov and Hutter 2019), as torch.optim.AdamW computes it, and the
+// target network's update; also the bf16 copies that the next products read.
+//   gradient [count] f32 in
+//   parameter, first, second, target [count] f32 in, out
+//   parameter_bf16, target_bf16 [count] u16 out, or null
+// Launch: block 256, grid ceil(count / 1024).   Needs: count a multiple of 4, all 16-byte aligned.
+extern "C" __global__ void __launch_bounds__(256)
+    adam_step(const float* gradient, float* parameter, float* first, float* second, float* target, u16* parameter_bf16,
+              u16* target_bf16, const StepState* state, const StepSettings* settings, u32 count) {
+    const u32 at = (blockIdx.x * 256u + threadIdx.x) * 4u;
+    if (at >= count || state->apply == 0) return;
+    const float beta1 = (float)settings->beta1, beta2 = (float)settings->beta2;
+    const float rest1 = (float)(1.0 - settings->beta1), rest2 = (float)(1.0 - settings->beta2);
+    const float rate = state->learning_rate, scale = state->clip_scale;
+    const float correction1 = state->correction1, correction2 = state->correction2;
+    const float keep = 1.0f - rate * settings->weight_decay, epsilon = settings->epsilon, tau = settings->tau;
+    const bool copy = state->copy_target != 0;
+    const float4 g4 = *(const float4*)(gradient + at);
+    float4 p4 = *(float4*)(parameter + at), m4 = *(float4*)(first + at), v4 = *(float4*)(second + at);
+    float4 t4 = *(float4*)(target + at);
+    const float g[4] = {g4.x * scale, g4.y * scale, g4.z * scale, g4.w * scale};
+    float p[4] = {p4.x, p4.y, p4.z, p4.w}, m[4] = {m4.x, m4.y, m4.z, m4.w}, v[4] = {v4.x, v4.y, v4.z, v4.w};
+    float t[4] = {t4.x, t4.y, t4.z, t4.w};
+    for (int i = 0; i < 4; ++i) {
+        m[i] = beta1 * m[i] + rest1 * g[i];
+        v[i] = beta2 * v[i] + rest2 * g[i] * g[i];
+        p[i] = keep * p[i] - rate * (m[i] * correction1) / (sqrtf(v[i] * correction2) + epsilon);
+        t[i] = copy ? p[i] : t[i] + tau * (p[i] - t[i]);
+    }
+    *(float4*)(parameter + at) = make_float4(p[0], p[1], p[2], p[3]);
+    *(float4*)(first + at) = make_float4(m[0], m[1], m[2], m[3]);
+    *(float4*)(second + at) = make_float4(v[0], v[1], v[2], v[3]);
+    *(float4*)(target + at) = make_float4(t[0], t[1], t[2], t[3]);
+    if (parameter_bf16 != nullptr) *(ushort4*)(parameter_bf16 + at) = Four<u16>::put(make_float4(p[0], p[1], p[2], p[3]));
+    if (target_bf16 != nullptr) *(ushort4*)(target_bf16 + at) = Four<u16>::put(make_float4(t[0], t[1], t[2], t[3]));
+}
+
+// Rounds parameters to the bf16 copies that products read, after they were set from the host.
+//   from [count] f32 in;   to [count] u16 out
+// Launch: block 256, grid ceil(count / 256).
+extern "C" __global__ void round_to_bf16(const float* from, u16* to, u32 count) {
+    const u32 at = blockIdx.x * 256u + threadIdx.x;
+    if (at < count) to[at] = bf16_from_f32(from[at]);
+}
+
+// ----------------------------------------------------------------------------------------------------------------- acting
+
+// Q values from the last layer's outputs: Q(s, a) = V(s) + A(s, a) - mean over actions of A(s, .).
+//   out [rows][width] f32 in;   q [rows][actions] f32 out
+// Launch: block 256, one warp a row, grid ceil(rows / 8).   Bits: fixed order.
+extern "C" __global__ void dueling_q(const float* out, float* q, u32 rows, u32 actions, u32 width) {
+    const u32 row = blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5), lane = threadIdx.x & 31u;
+    if (row >= rows) return;
+    const float* from = out + (u64)row * width;
+    double sum = 0;
+    for (u32 a = lane; a < actions; a += 32) sum += from[1 + a];
+    const float mean = (float)(warp_sum(sum) / actions);
+    for (u32 a = lane; a < actions; a += 32) q[(u64)row * actions + a] = from[0] + (from[1 + a] - mean);
+}
