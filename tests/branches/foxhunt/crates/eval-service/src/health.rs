@@ -37,7 +37,7 @@ impl fmt::Display for MemoryHealth {
     }
 }
 
-/// Grades `memory`; see [`ReplayBufferType::is_gpu`] for what counts as a device.
+/// Grades `memory`; a [`ReplayBufferType`] on the host is slow at best.
 pub fn check(memory: &ReplayBufferType) -> MemoryHealth {
     let (len, capacity) = (memory.len(), memory.capacity());
     let grade = match memory {

@@ -55,7 +55,7 @@ fn draws_and_updates_on_the_device() {
     assert_eq!(agent.memory().len(), 64);
 
     let batch = agent.sample(16).unwrap();
-    assert!(batch.experiences.is_empty() && batch.is_gpu());
+    assert!(batch.is_gpu() && !batch.is_empty());
     let drawn = batch.gpu_batch.as_ref().expect("a GPU batch");
     assert_eq!((drawn.len(), drawn.state_dim()), (16, STATE_DIM));
     let td_errors = stream.clone_htod(&[0.5f32; 16]).unwrap();

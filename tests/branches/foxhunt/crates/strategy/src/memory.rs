@@ -103,6 +103,26 @@ pub fn roomiest(memories: &[Memory]) -> Option<&GpuReplayBuffer> {
     memories.iter().filter_map(|memory| memory.as_gpu()).max_by_key(|gpu| gpu.capacity() - gpu.len())
 }
 
+/// How many more transitions the devices take.
+pub fn room(memories: &[Memory]) -> usize {
+    let mut n_host = 0;
+    let mut room = 0;
+    'memories: for memory in memories {
+        let gpu = match memory {
+            Memory::GpuPrioritized(gpu) => gpu,
+            Memory::Uniform(_) | Memory::Prioritized(_) => {
+                n_host += 1;
+                continue 'memories;
+            }
+        };
+        room += gpu.capacity() - gpu.len();
+    }
+    if n_host > 0 {
+        eprintln!("{n_host} memories on the host do not count");
+    }
+    room
+}
+
 /// Takes the memory out of its wrapper, or says what is in there instead.
 pub fn into_device(memory: Memory) -> Result<GpuReplayBuffer, String> {
     let line = describe(&memory);
@@ -144,6 +164,7 @@ mod tests {
     fn nothing_to_recycle() {
         assert!(recycle(Vec::new(), 0.5).is_empty());
         assert!(roomiest(&[]).is_none());
+        assert_eq!(room(&[]), 0);
         assert_eq!(<[Memory] as Fill>::fill(&[]), 0.0);
     }
 }

@@ -96,6 +96,11 @@ impl OnlineTrainer {
         self.agent.memory()
     }
 
+    /// What a gain one bar later is worth now.
+    pub fn discount(&self) -> f32 {
+        self.gamma
+    }
+
     /// Rows of the batch that was learned from last.
     pub fn last_rows(&self) -> usize {
         self.last.as_ref().and_then(|batch| batch.gpu_batch.as_ref()).map_or(0, GpuBatchPtrs::len)

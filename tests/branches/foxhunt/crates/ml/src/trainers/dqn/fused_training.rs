@@ -1,6 +1,6 @@
 //! One whole training step on the device: copy the batch, forward, backward, Adam, new priorities.
 //!
-//! Everything is enqueued on one stream and nothing waits for the host, but for [`FusedTrainingCtx::read_back`]
+//! Everything is enqueued on one stream and nothing waits for the host, but for `read_back`
 //! every few steps.
 //! The batch comes as a [`BatchSample`]; only its `gpu_batch` is looked at.
 
