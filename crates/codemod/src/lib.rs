@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod record;
+pub mod analysis;
+pub mod edit;
 pub mod syntax;
 pub mod world;
 pub mod manifest;
