@@ -159,6 +159,8 @@ pub enum Fault {
     Kill,
     /// From there on nothing can be written, while renaming and removing are fine.
     Full,
+    /// From there on no file may be made, as in a folder of another user.
+    Denied,
 }
 
 /// A disk that fails at its n-th operation, for tests. What fails to be written is left half written.
@@ -191,23 +193,26 @@ impl FaultyDisk {
         let fails = match self.fault {
             Fault::Once => call == self.at,
             Fault::Kill => call >= self.at,
-            Fault::Full => call >= self.at && writes,
+            Fault::Full | Fault::Denied => call >= self.at && writes,
         };
         if fails {
-            Err(call == self.at || self.fault == Fault::Full)
+            Err(self.fault == Fault::Full || call == self.at && self.fault != Fault::Denied)
         } else {
             Ok(())
         }
     }
 
+    fn error(&self) -> io::Error {
+        match self.fault {
+            Fault::Denied => io::Error::from(io::ErrorKind::PermissionDenied),
+            Fault::Once | Fault::Kill | Fault::Full => io::Error::other("injected fault"),
+        }
+    }
+
     fn plain(&self, action: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        self.step(false).map_err(|_| injected())?;
+        self.step(false).map_err(|_| self.error())?;
         action()
     }
-}
-
-fn injected() -> io::Error {
-    io::Error::other("injected fault")
 }
 
 impl Disk for FaultyDisk {
@@ -216,7 +221,7 @@ impl Disk for FaultyDisk {
             if torn {
                 let _ = LocalDisk.create(path, &bytes[..bytes.len() / 2], attributes);
             }
-            injected()
+            self.error()
         })?;
         LocalDisk.create(path, bytes, attributes)
     }
@@ -226,7 +231,7 @@ impl Disk for FaultyDisk {
             if torn && let Ok(mut file) = OpenOptions::new().write(true).open(path) {
                 let _ = file.write_all(&bytes[..bytes.len() / 2]);
             }
-            injected()
+            self.error()
         })?;
         LocalDisk.overwrite(path, bytes)
     }

@@ -248,6 +248,19 @@ fn a_full_disk_is_found_before_anything_is_replaced() {
 }
 
 #[test]
+fn folders_that_turn_out_to_be_locked_are_all_named() {
+    let (home, old, _) = sample(true);
+    // The journal can be written; the permission bits say nothing.
+    let error = commit_on(&FaultyDisk::new(Fault::Denied, 1), home.path(), &changes()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "2 paths cannot be written; nothing was written\n  . (read-only folder)\n  b (read-only folder)"
+    );
+    assert_eq!(snapshot(home.path()), old);
+    assert_eq!(pending(home.path()).unwrap(), None);
+}
+
+#[test]
 fn a_tree_that_changed_is_refused() {
     let (home, _, _) = sample(true);
     fs::write(home.path().join("a.rs"), "edited").unwrap();

@@ -354,3 +354,128 @@ fn both_lists_are_seen_to() {
         "package.include = [\"a\"]\n",
     );
 }
+
+mod properties {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A piece of a manifest that ends in a line end.
+    fn piece() -> impl Strategy<Value = String> {
+        let comment = prop_oneof![
+            Just("# plain words"),
+            Just("# t1 is slow"),
+            Just("# all of these"),
+            Just("# ---- part ----"),
+            Just("# [[test]]"),
+            Just("\t# indented")
+        ];
+        let table = (0..4_usize, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+            |(name, path, tail, sub)| {
+                let mut text = format!("[[test]]\nname = \"t{name}\"\n");
+                if path {
+                    text += &format!("path = \"tests/t{name}.rs\"  # where\n");
+                }
+                if tail {
+                    text += "x.text = \"\"\"\n[[test]]\n\n# no comment\n\"\"\"\n";
+                }
+                if sub {
+                    text += "\n[test.metadata]\nlist = [1,\n 2]\n";
+                }
+                text
+            },
+        );
+        let other = prop_oneof![
+            Just("[[bench]]\nname = \"t1\"\n"),
+            Just("[profile.bench]\ndebug = true\n")
+        ];
+        prop_oneof![
+            2 => Just("\n".to_owned()),
+            2 => comment.prop_map(|comment| format!("{comment}\n")),
+            4 => table,
+            1 => other.prop_map(str::to_owned),
+        ]
+    }
+
+    /// The text's values, without the test of this name.
+    fn values(text: &str, without: &str) -> Option<toml::Table> {
+        let mut table: toml::Table = text.parse().ok()?;
+        if let Some(toml::Value::Array(tests)) = table.get_mut("test") {
+            if let Some(at) = tests
+                .iter()
+                .position(|test| test["name"].as_str() == Some(without))
+            {
+                tests.remove(at);
+            }
+            if tests.is_empty() {
+                table.remove("test");
+            }
+        }
+        Some(table)
+    }
+
+    proptest! {
+        #[test]
+        fn one_entry_goes_and_every_other_line_stays(
+            pieces in prop::collection::vec(piece(), 0..12),
+            name in 0..4_usize,
+            windows in any::<bool>(),
+            ends in any::<bool>(),
+        ) {
+            let mut text = pieces.concat();
+            if windows {
+                text = text.replace('\n', "\r\n");
+            }
+            if !ends {
+                text = text.trim_end().to_owned();
+            }
+            let name = format!("t{name}");
+            let Some(expected) = values(&text, &name) else { return Ok(()) };
+            let Some(result) = remove_target(&text, Test, &name) else {
+                prop_assert_eq!(values(&text, "").unwrap(), expected);
+                return Ok(());
+            };
+            prop_assert_eq!(values(&result, "").unwrap(), expected, "{}", result);
+            prop_assert_eq!(result.is_empty() || result.ends_with('\n') == text.ends_with('\n'), true);
+            // What is left are lines of before, in their order.
+            let mut before = text.lines();
+            for line in result.lines() {
+                prop_assert!(before.any(|old| old == line), "{:?} of {:?}", line, result);
+            }
+        }
+
+        #[test]
+        fn one_path_goes_from_a_list_in_any_layout(
+            elements in prop::collection::vec((0..4_usize, 0..4_usize, 0..5_usize), 1..6),
+            trailing in any::<bool>(),
+            target in 0..4_usize,
+        ) {
+            let mut text = "[package]\ninclude = [".to_owned();
+            let count = elements.len();
+            for (index, (name, above, behind)) in elements.iter().enumerate() {
+                text += ["", " ", "\n  ", "\n  # all above\n  "][*above];
+                text += &format!("\"p{name}.rs\"");
+                text += ["", " ", "", "", ""][*behind];
+                if index + 1 < count || trailing {
+                    text += ",";
+                }
+                text += ["", " ", "\n", " # behind\n", "\n\n"][*behind];
+            }
+            text += "]\n[lib]\n";
+            let path = format!("p{target}.rs");
+            let list = |text: &str| -> Vec<String> {
+                let table: toml::Table = text.parse().unwrap();
+                table["package"]["include"].as_array().unwrap().iter().map(|value| value.as_str().unwrap().to_owned()).collect()
+            };
+            let before = list(&text);
+            let expected: Vec<_> = before.iter().filter(|found| **found != path).cloned().collect();
+            match remove_include(&text, &path) {
+                None => prop_assert_eq!(before, expected),
+                Some(result) => {
+                    prop_assert_eq!(list(&result), expected, "{}", result);
+                    // The comment behind an element that stays, stays.
+                    prop_assert!(result.ends_with("]\n[lib]\n"));
+                }
+            }
+        }
+    }
+}

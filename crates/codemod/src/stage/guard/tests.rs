@@ -144,9 +144,11 @@ fn undecided_merges_are_told() {
     git(home.path(), &["checkout", "-q", "-"]);
     write(home.path(), "a.rs", "3");
     git(home.path(), &["commit", "-q", "-a", "-m", "3"]);
+    let identity = ["-c", "user.name=t", "-c", "user.email=t@localhost"];
     let merge = Command::new("git")
         .arg("-C")
         .arg(home.path())
+        .args(identity)
         .args(["merge", "-q", "other"])
         .output()
         .unwrap();
