@@ -106,17 +106,19 @@ __device__ __forceinline__ float4 four_of_row(const S* states, u32 row, u32 colu
 //   states, next_states [rows][state_dim] S in     (float, or u16 that holds bf16)
 //   actions             [rows]            u32 in
 //   rewards, weights    [rows]            f32 in
-//   discounts           [rows]            f32 in   gamma^n, 0 where the transition terminates
+//   dones               [rows]            f32 in   1 where the transition terminates
+//   step_counts         [rows]            u32 in   steps summed into the reward; null: one each
 //   x          [2 capacity][width]        T   out  states, then next states
-//   action, reward, weight, discount [capacity]   out; weight 0 behind `rows`
+//   action, reward, weight, discount [capacity]   out; discount is (1 - done) gamma^steps; all zero behind `rows`
+//   status              [1]               u32 in   not 0: the batch could not be drawn, and the step changes nothing; or null
 //   state->rows                                   out
 // Launch: block 256, any grid (strides).   Needs: rows <= capacity, state_dim <= width, width a multiple of 4,
 //         capacity * width < 2^32.   Bits: copies, one rounding to T.
 template <typename S, typename T>
 __device__ __forceinline__ void upload_batch(const S* states, const S* next_states, const u32* actions, const float* rewards,
-                                             const float* weights, const float* discounts, T* x, u32* action, float* reward,
-                                             float* weight, float* discount, StepState* state, u32 rows, u32 capacity,
-                                             u32 state_dim, u32 width) {
+                                             const float* weights, const float* dones, const u32* step_counts, const u32* status, T* x, u32* action,
+                                             float* reward, float* weight, float* discount, StepState* state, float gamma,
+                                             u32 rows, u32 capacity, u32 state_dim, u32 width) {
     const u32 first = blockIdx.x * blockDim.x + threadIdx.x;
     const u32 stride = gridDim.x * blockDim.x;
     const u32 quads = width / 4, half = capacity * quads;
@@ -132,18 +134,21 @@ __device__ __forceinline__ void upload_batch(const S* states, const S* next_stat
         action[row] = filled ? actions[row] : 0u;
         reward[row] = filled ? rewards[row] : 0.0f;
         weight[row] = filled ? weights[row] : 0.0f;
-        discount[row] = filled ? discounts[row] : 0.0f;
+        float factor = filled ? 1.0f - dones[row] : 0.0f;
+        const u32 steps = filled && step_counts != nullptr ? step_counts[row] : 1u;
+        for (u32 step = 0; step < steps; ++step) factor *= gamma;
+        discount[row] = factor;
     }
-    if (first == 0) state->rows = rows;
+    if (first == 0) state->rows = status != nullptr && *status != 0 ? 0u : rows;
 }
 
 #define UPLOAD_BATCH(name, S, T)                                                                                            \
     extern "C" __global__ void name(const S* states, const S* next_states, const u32* actions, const float* rewards,        \
-                                    const float* weights, const float* discounts, T* x, u32* action, float* reward,         \
-                                    float* weight, float* discount, StepState* state, u32 rows, u32 capacity,               \
-                                    u32 state_dim, u32 width) {                                                             \
-        upload_batch<S, T>(states, next_states, actions, rewards, weights, discounts, x, action, reward, weight, discount,  \
-                           state, rows, capacity, state_dim, width);                                                        \
+                                    const float* weights, const float* dones, const u32* step_counts, const u32* status, T* x, u32* action,    \
+                                    float* reward, float* weight, float* discount, StepState* state, float gamma, u32 rows, \
+                                    u32 capacity, u32 state_dim, u32 width) {                                               \
+        upload_batch<S, T>(states, next_states, actions, rewards, weights, dones, step_counts, status, x, action, reward, weight, \
+                           discount, state, gamma, rows, capacity, state_dim, width);                                       \
     }
 UPLOAD_BATCH(upload_batch_f32_f32, float, float)
 UPLOAD_BATCH(upload_batch_f32_bf16, float, u16)

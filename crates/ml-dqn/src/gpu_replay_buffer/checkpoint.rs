@@ -1,0 +1,1 @@
+//! Saving a buffer and going on with it, bit for bit.

@@ -1,0 +1,671 @@
+// Prioritized replay on the GPU: priorities, their sums, draws, gathers, importance weights.
+// Architectures: all from sm_80 on. No inline PTX: runs as C++ on the CPU in tests.
+//
+// Sums are kept as a tree of four levels, all of them sums and none a running prefix, so that no f32 sum ever grows large:
+//
+//   priority    f32   one a slot                                   (|td| + eps)^alpha, >= 0
+//   tile_sum    f64   one for 128 slots        (TILE)
+//   group_sum   f64   one for 64 tiles         (GROUP)
+//   super_end   f64   one for 64 groups        (SUPER), inclusive: the last one is the total
+//
+// An f32 prefix over 24.7M priorities has steps of zero width, which can never be drawn; here a draw descends level by level
+// with its remainder in f64, and every priority > 0 has its share. Sums of touched tiles are recomputed, never adjusted by a
+// difference: the kept tree equals a rebuilt one to the bit.
+//
+// The sign bit of a stored priority says "written by an update that no scan has seen yet". As unsigned numbers such values
+// are larger than all others, so the first write of an update replaces the old priority and later ones of the same update
+// raise it: one atomicMax gives a repeated index the largest of its new priorities, in any order of execution. The scan
+// clears the bit. Whoever reads a priority in between takes its magnitude.
+//
+// Slots are a ring. `written` counts every row ever stored, so a slot was overwritten since a draw at count `drawn_at` when
+// (slot - drawn_at) mod capacity < written - drawn_at: no generation needs to be stored for each slot.
+#include "common.cuh"
+#include "philox.cuh"
+#include "replay.cuh"
+
+constexpr u32 TILE = 128;
+constexpr u32 GROUP = 64;
+constexpr u32 SUPER = 64;
+constexpr u32 MARK = 0x80000000u;
+
+constexpr u32 STATUS_ZERO_TOTAL = 1;
+constexpr u32 STATUS_NOT_FINITE = 2;
+
+// ---------------------------------------------------------------------------------------------------------------- sums
+
+// Sum of one tile by one warp, marks cleared. Four slots a lane, then lanes in the order of warp_sum.
+__device__ __forceinline__ double settle_tile(float* priority, u64 tile, int lane) {
+    float4* address = reinterpret_cast<float4*>(priority + tile * TILE) + lane;
+    const float4 raw = *address;
+    const float4 p = make_float4(fabsf(raw.x), fabsf(raw.y), fabsf(raw.z), fabsf(raw.w));
+    const u32 signs = (__float_as_uint(raw.x) | __float_as_uint(raw.y) | __float_as_uint(raw.z) | __float_as_uint(raw.w)) & MARK;
+    if (signs) *address = p;
+    return warp_sum(((double)p.x + (double)p.y) + ((double)p.z + (double)p.w));
+}
+
+// Recomputes the sums of the tiles that the last update touched, and clears its marks.
+//   touched   [state.n_touched] i32 in   a tile each, or -1 for "nothing new here"; repeats are harmless
+//   priority  [n_tiles * 128]   f32 in/out
+//   tile_sum  [padded tiles]    f64 out  at the touched tiles
+// Launch: one warp an entry, block 256, any grid (strides over the rest), shared 0 bytes.
+// Bits: a tile's sum depends on its priorities alone; warps that share a tile store the same bits.
+extern "C" __global__ void __launch_bounds__(256) per_touched_tiles(const PerState* state, const int* touched, float* priority, double* tile_sum) {
+    const int lane = threadIdx.x & 31;
+    const u32 n = state->n_touched;
+    for (u32 i = (blockIdx.x * blockDim.x + threadIdx.x) >> 5; i < n; i += (gridDim.x * blockDim.x) >> 5) {
+        const int tile = touched[i];
+        if (tile < 0) continue;
+        const double sum = settle_tile(priority, (u64)tile, lane);
+        if (lane == 0) tile_sum[tile] = sum;
+    }
+}
+
+// Recomputes the sums of all tiles: after a restore, and to check the kept ones.
+//   priority  [n_tiles * 128] f32 in/out  zero beyond the filled slots
+//   tile_sum  [n_tiles]       f64 out
+// Launch: one warp a tile, block 256, any grid, shared 0 bytes.   Bits: as per_touched_tiles.
+extern "C" __global__ void __launch_bounds__(256) per_all_tiles(float* priority, double* tile_sum, u64 n_tiles) {
+    const int lane = threadIdx.x & 31;
+    for (u64 tile = (blockIdx.x * (u64)blockDim.x + threadIdx.x) >> 5; tile < n_tiles; tile += ((u64)gridDim.x * blockDim.x) >> 5) {
+        const double sum = settle_tile(priority, tile, lane);
+        if (lane == 0) tile_sum[tile] = sum;
+    }
+}
+
+// Finishes the scan: sums of groups, inclusive sums of super-groups, the total and its status.
+//   tile_sum   [n_super * 4096] f64 in   zero where there is no tile
+//   group_sum  [n_super * 64]   f64 out
+//   super_end  [n_super]        f64 out  inclusive; the last is the total
+//   state      in/out: total; status gains a bit where the total is zero or not finite while size > 0; n_touched and
+//              min_drawn are made ready for the next update and the next draw
+// Launch: grid n_super, block 1024, shared 0 bytes.
+// Bits: fixed order throughout; the block that finishes last adds the super-groups up, one after another.
+extern "C" __global__ void __launch_bounds__(1024) per_prefix_scan(const double* tile_sum, double* group_sum, double* super_end, PerState* state) {
+    __shared__ double sums[SUPER];
+    __shared__ bool last;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    const u64 first_group = (u64)blockIdx.x * SUPER;
+    for (u32 g = warp; g < SUPER; g += blockDim.x >> 5) {
+        const double2 pair = reinterpret_cast<const double2*>(tile_sum + (first_group + g) * GROUP)[lane];
+        const double sum = warp_sum(pair.x + pair.y);
+        if (lane == 0) {
+            sums[g] = sum;
+            group_sum[first_group + g] = sum;
+        }
+    }
+    __syncthreads();
+    if (warp == 0) {
+        const double sum = warp_sum(sums[2 * lane] + sums[2 * lane + 1]);
+        if (lane == 0) {
+            // Through L2, as another block reads it in this launch.
+            __stcg(super_end + blockIdx.x, sum);
+            __threadfence();
+            last = is_last_block(&state->scan_ticket);
+        }
+    }
+    __syncthreads();
+    if (!last || warp != 0) return;
+    __threadfence();
+    // One after another, so that a super-group without mass adds nothing and its end equals the one before.
+    double end = 0.0;
+    for (u32 base = 0; base < gridDim.x; base += 32) {
+        const u32 mine = base + lane;
+        const double sum = mine < gridDim.x ? __ldcg(super_end + mine) : 0.0;
+        double my_end = 0.0;
+        for (int i = 0; i < 32; ++i) {
+            end += __shfl_sync(FULL_WARP, sum, i);
+            if (i == lane) my_end = end;
+        }
+        if (mine < gridDim.x) super_end[mine] = my_end;
+    }
+    if (lane == 0) {
+        state->total = end;
+        // Compared so that NaN counts as not finite.
+        if (!(end <= 1.7976931348623157e308)) state->status |= STATUS_NOT_FINITE;
+        else if (end <= 0.0 && state->size > 0) state->status |= STATUS_ZERO_TOTAL;
+        state->n_touched = 0;
+        state->min_drawn = 0x7f800000u;
+    }
+}
+
+// --------------------------------------------------------------------------------------------------------------- draws
+
+// Finds which of the 32 * N children holds `rest`, lane l having children N*l .. N*l+N-1; `rest` becomes the remainder in it.
+// Never one without mass, as long as any has: where rounding leaves `rest` beyond the last sum, the last with mass takes it.
+template <int N>
+__device__ __forceinline__ u32 descend(const double (&mass)[N], int lane, double& rest) {
+    double sum = mass[0];
+    for (int i = 1; i < N; ++i) sum += mass[i];
+    const double inclusive = warp_inclusive_sum(sum, lane);
+    const u32 with_mass = __ballot_sync(FULL_WARP, sum > 0.0);
+    const u32 beyond = __ballot_sync(FULL_WARP, inclusive > rest) & with_mass;
+    const int chosen = beyond ? __ffs((int)beyond) - 1 : with_mass ? 31 - __clz((int)with_mass) : 0;
+    double before = __shfl_up_sync(FULL_WARP, inclusive, 1);
+    if (lane == 0) before = 0.0;
+    double here = rest - before;
+    if (here < 0.0) here = 0.0;
+    // Within the lane. A child without mass is passed by; the last one with mass takes what rounding left over.
+    int child = 0;
+    double left = here;
+    bool found = false;
+    double walked = here;
+    for (int i = 0; i < N; ++i) {
+        if (found || !(mass[i] > 0.0)) continue;
+        child = i;
+        left = walked;
+        if (walked < mass[i]) found = true;
+        else walked -= mass[i];
+    }
+    rest = __shfl_sync(FULL_WARP, left, chosen);
+    return __shfl_sync(FULL_WARP, (u32)(lane * N + child), chosen);
+}
+
+// The slot whose share of the mass holds `target`, by one warp. Target must be in [0, total); it is moved there if rounding
+// put it outside. Gives the slot's priority as well.
+__device__ __forceinline__ u64 find_slot(const float* priority, const double* tile_sum, const double* group_sum, const double* super_end, u32 n_super, double total,
+                                         double target, int lane, float* found_priority) {
+    // A half-open range: the total itself belongs to nobody. The next smaller f64 does.
+    if (!(target < total)) target = __longlong_as_double(__double_as_longlong(total) - 1);
+    if (!(target >= 0.0)) target = 0.0;
+
+    // The first super-group that ends beyond the target, 32 candidates at a time, coarse strides first.
+    u32 low = 0, count = n_super;
+    while (count > 1) {
+        const u32 stride = (count + 31) / 32;
+        const u32 probe = low + (lane + 1) * stride - 1;
+        const u32 limit = low + count - 1;
+        const bool beyond = (probe >= limit) || __ldg(super_end + probe) > target;
+        const u32 first = (u32)__ffs((int)__ballot_sync(FULL_WARP, beyond)) - 1;
+        low += first * stride;
+        count = min(stride, limit - low + 1);
+    }
+    double rest = low ? target - __ldg(super_end + low - 1) : target;
+
+    double pair[2];
+    {
+        const double2 g = __ldg(reinterpret_cast<const double2*>(group_sum + (u64)low * SUPER) + lane);
+        pair[0] = g.x;
+        pair[1] = g.y;
+    }
+    const u64 group = (u64)low * SUPER + descend(pair, lane, rest);
+    {
+        const double2 t = __ldg(reinterpret_cast<const double2*>(tile_sum + group * GROUP) + lane);
+        pair[0] = t.x;
+        pair[1] = t.y;
+    }
+    const u64 tile = group * GROUP + descend(pair, lane, rest);
+    const float4 p = __ldg(reinterpret_cast<const float4*>(priority + tile * TILE) + lane);
+    const double slots[4] = {fabsf(p.x), fabsf(p.y), fabsf(p.z), fabsf(p.w)};
+    const u32 place = descend(slots, lane, rest);
+    const u32 within = place & 3u;
+    const float mine = within == 0 ? p.x : within == 1 ? p.y : within == 2 ? p.z : p.w;
+    *found_priority = fabsf(__shfl_sync(FULL_WARP, mine, (int)(place >> 2)));
+    return tile * TILE + place;
+}
+
+// Finds the slot for each of the given targets; the search of per_sample without its random numbers.
+//   target  [n] f64 in   clamped into [0, total)
+//   index   [n] i64 out  a slot of priority > 0; -1 where the total is zero or not finite
+// Launch: one warp a target, block 256, any grid, shared 0 bytes.   Needs: a scan since the last change of a priority.
+extern "C" __global__ void __launch_bounds__(256) per_find(const float* priority, const double* tile_sum, const double* group_sum, const double* super_end, u32 n_super,
+                                                           const PerState* state, const double* target, u32 n, i64* index) {
+    const int lane = threadIdx.x & 31;
+    const double total = state->total;
+    const bool drawable = total > 0.0 && total <= 1.7976931348623157e308;
+    for (u32 i = (blockIdx.x * blockDim.x + threadIdx.x) >> 5; i < n; i += (gridDim.x * blockDim.x) >> 5) {
+        float p = 0.0f;
+        const i64 slot = drawable ? (i64)find_slot(priority, tile_sum, group_sum, super_end, n_super, total, target[i], lane, &p) : -1;
+        if (lane == 0) index[i] = slot;
+    }
+}
+
+// Draws a batch: stratum i of n equal shares of the mass gives draw i (Schaul et al. 2016, appendix B.2.1).
+//   priority, tile_sum, group_sum, super_end   as the scan left them
+//   index     [n] i64 out  not decreasing; a slot of priority > 0; -1 where nothing can be drawn
+//   drawn     [n] f32 out  its priority; 0 where nothing can be drawn
+//   drawn_at  [1] u64 out  state.written at the time of the draw
+//   status    [1] u32 out  0, or a STATUS_* where the total is zero or not finite: the step then skips its update
+//   state     in/out: draws counts up once a launch, min_drawn falls to the smallest priority drawn
+// Launch: one warp a draw, block 256, any grid, shared 0 bytes.   Needs: n > 0, n <= 2^20.
+// Bits: random numbers depend on (seed, draws, i) alone; same seed and same calls, same indices on any GPU.
+extern "C" __global__ void __launch_bounds__(256) per_sample(const float* priority, const double* tile_sum, const double* group_sum, const double* super_end, u32 n_super,
+                                                             PerState* state, u32 n, i64* index, float* drawn, u64* drawn_at, u32* status) {
+    __shared__ u32 smallest[8];
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    const double total = state->total;
+    const u64 seed = state->seed, call = state->draws;
+    const bool drawable = total > 0.0 && total <= 1.7976931348623157e308;
+    const double width = __ddiv_rn(total, (double)n);
+    u32 least = 0x7f800000u;
+    for (u32 i = (blockIdx.x * blockDim.x + threadIdx.x) >> 5; i < n; i += (gridDim.x * blockDim.x) >> 5) {
+        i64 slot = -1;
+        float p = 0.0f;
+        if (drawable) {
+            const double unit = philox_unit(philox4x32(seed, i, call, DOMAIN_REPLAY));
+            // Rounded here: fused into the subtraction that follows, the bits would depend on the compiler.
+            const double target = __dmul_rn(__dadd_rn((double)i, unit), width);
+            slot = (i64)find_slot(priority, tile_sum, group_sum, super_end, n_super, total, target, lane, &p);
+            const u32 bits = __float_as_uint(p);
+            least = bits < least ? bits : least;
+        }
+        if (lane == 0) {
+            index[i] = slot;
+            drawn[i] = p;
+        }
+    }
+    if (lane == 0) smallest[warp] = least;
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    for (u32 w = 1; w < blockDim.x >> 5; ++w) least = smallest[w] < least ? smallest[w] : least;
+    if (least != 0x7f800000u) atomicMin(&state->min_drawn, least);
+    if (blockIdx.x == 0) {
+        *drawn_at = state->written;
+        *status = drawable ? 0u : total <= 0.0 ? STATUS_ZERO_TOTAL : STATUS_NOT_FINITE;
+    }
+    __threadfence();
+    // The counter moves when every block has read it.
+    if (is_last_block(&state->sample_ticket)) state->draws = call + 1;
+}
+
+// ------------------------------------------------------------------------------------------------------------- weights
+
+// (N * P)^-beta, divided by the largest of the batch; the smallest priority has the largest weight, so that N and the total
+// cancel: (p_min / p)^beta.
+__device__ __forceinline__ float normalized_weight(float p, float p_min, float beta) {
+    // Exactly 1 at both ends: powf promises no exact results.
+    if (beta == 0.0f || p == p_min) return 1.0f;
+    return powf(p_min / p, beta);
+}
+
+// Importance weights of a batch.
+//   drawn      [n] f32 in   priorities of the drawn slots, > 0; 0 for "nothing drawn"
+//   weight     [n] f32 out  normalized != 0: (N * P)^-beta / max of the batch, in (0, 1]; else (N * P)^-beta, at most FLT_MAX;
+//                           0 for "nothing drawn"
+//   state      in: size (N: filled slots, not the capacity), total, beta, min_drawn
+// Launch: one thread a draw, block 256, grid ceil(n / 256), shared 0 bytes.   Bits: pow is the compiler's, within 2 ulp.
+extern "C" __global__ void is_weights(const PerState* state, const float* drawn, u32 n, u32 normalized, float* weight) {
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const float p = drawn[i], beta = state->beta;
+    float w = 0.0f;
+    if (p > 0.0f) {
+        if (normalized) {
+            w = normalized_weight(p, __uint_as_float(state->min_drawn), beta);
+        } else {
+            const double scaled = pow((double)state->size * ((double)p / state->total), -(double)beta);
+            w = scaled < 3.4028234663852886e38 ? (float)scaled : 3.4028234663852886e38f;
+        }
+    }
+    weight[i] = w;
+}
+
+// ------------------------------------------------------------------------------------------------------------- gathers
+
+// Narrows slot numbers.   index [n] i64 in, 0 <= index < 2^32 or -1;   out [n] u32, 0xffffffff for -1 and for what does not fit.
+// Launch: one thread each, block 256, grid ceil(n / 256), shared 0 bytes.
+extern "C" __global__ void i64_to_u32(const i64* index, u32 n, u32* out) {
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const i64 slot = index[i];
+    out[i] = slot >= 0 && slot < 0xffffffffll ? (u32)slot : 0xffffffffu;
+}
+
+// Gathers one word of each drawn record: u32 words, and their f32 twin.
+//   index    [n] i64 in   slots; -1 gives 0
+//   records  [capacity * record_words] u32 in
+//   word     in           which word of the record, < record_words
+//   out      [n]
+// Launch: one thread a row, block 256, grid ceil(n / 256), shared 0 bytes.   The offset is 64-bit: 24.7M * 80 passes 2^31.
+extern "C" __global__ void gather_u32(const i64* index, u32 n, const u32* records, RecordLayout layout, u32 word, u32* out) {
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const i64 slot = index[i];
+    out[i] = slot < 0 ? 0u : __ldg(records + (u64)slot * layout.record_words + word);
+}
+
+extern "C" __global__ void gather_f32(const i64* index, u32 n, const u32* records, RecordLayout layout, u32 word, float* out) {
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    const i64 slot = index[i];
+    out[i] = slot < 0 ? 0.0f : __uint_as_float(__ldg(records + (u64)slot * layout.record_words + word));
+}
+
+// Stores up to four components into a dense [n, state_dim] batch; `first` is a multiple of 4.
+__device__ __forceinline__ void store_components(void* batch, u64 row, u32 first, u32 state_dim, u32 dtype, float4 value) {
+    const u64 at = row * state_dim + first;
+    if (dtype == STATES_F32) {
+        float* out = static_cast<float*>(batch) + at;
+        if (state_dim % 4 == 0) {
+            *reinterpret_cast<float4*>(out) = value;
+            return;
+        }
+        out[0] = value.x;
+        if (first + 1 < state_dim) out[1] = value.y;
+        if (first + 2 < state_dim) out[2] = value.z;
+        if (first + 3 < state_dim) out[3] = value.w;
+        return;
+    }
+    u16* out = static_cast<u16*>(batch) + at;
+    const u16 x = bf16_from_f32(value.x), y = bf16_from_f32(value.y), z = bf16_from_f32(value.z), w = bf16_from_f32(value.w);
+    if (state_dim % 4 == 0) {
+        *reinterpret_cast<uint2*>(out) = make_uint2((u32)x | (u32)y << 16, (u32)z | (u32)w << 16);
+        return;
+    }
+    out[0] = x;
+    if (first + 1 < state_dim) out[1] = y;
+    if (first + 2 < state_dim) out[2] = z;
+    if (first + 3 < state_dim) out[3] = w;
+}
+
+// The step that ends the n-step window of `slot`: walks the episode's links. Gives the discounted reward, the flags of the
+// last step and how many were summed. `gamma` to the power of that many is the bootstrap's factor.
+struct Window {
+    u64 last;
+    float reward;
+    u32 flags;
+    u32 steps;
+    u32 action;
+};
+
+__device__ __forceinline__ Window walk_window(const u32* records, RecordLayout layout, u64 slot, u32 n_steps, float gamma) {
+    const uint4 first = __ldg(reinterpret_cast<const uint4*>(meta_of(records, layout, slot)));
+    Window window{slot, __uint_as_float(first.y), first.z, 1u, first.x};
+    u32 ahead = first.w;
+    float factor = gamma;
+    while (window.steps < n_steps && window.flags == 0 && ahead != 0) {
+        window.last = ring_add(window.last, ahead, layout.capacity);
+        const uint4 next = __ldg(reinterpret_cast<const uint4*>(meta_of(records, layout, window.last)));
+        window.reward = __fadd_rn(window.reward, __fmul_rn(factor, __uint_as_float(next.y)));
+        window.flags = next.z;
+        ahead = next.w;
+        factor = __fmul_rn(factor, gamma);
+        window.steps += 1;
+    }
+    return window;
+}
+
+// Gathers states alone.
+//   index   [n] i64 in             slots; -1 gives a row of zeros
+//   which   in                     0: the state, 1: the next state, both of the record itself
+//   states  [n, state_dim] out     f32 or bf16, as out_dtype says; dense, 16-byte aligned
+// Launch: one thread for four components, block 256, any grid, shared 0 bytes.
+extern "C" __global__ void __launch_bounds__(256) gather_states(const i64* index, u32 n, const u32* records, RecordLayout layout, u32 which, u32 out_dtype, void* states) {
+    const u32 quads = (layout.state_dim + 3) / 4;
+    const u64 work = (u64)n * quads;
+    for (u64 t = blockIdx.x * (u64)blockDim.x + threadIdx.x; t < work; t += (u64)gridDim.x * blockDim.x) {
+        const u32 row = (u32)(t / quads), first = (u32)(t % quads) * 4;
+        const i64 slot = index[row];
+        float4 value = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (slot >= 0) value = load_components(records + (u64)slot * layout.record_words + which * layout.state_words, first, layout.dtype);
+        store_components(states, row, first, layout.state_dim, out_dtype, value);
+    }
+}
+
+// What gather_batch reads and writes; `GatherBatch` in launch/per.rs is its twin.
+struct GatherBatch {
+    const i64* index;      // [n]             slots, or -1: a row of zeros with weight 0 and done 1
+    const float* drawn;    // [n]             their priorities
+    void* states;          // [n, state_dim]
+    void* next_states;     // [n, state_dim]  of the last step of the n-step window
+    u32* actions;          // [n]
+    float* rewards;        // [n]             sum of gamma^k * reward over the window
+    float* dones;          // [n]             1 where the window ended in a terminal state; a truncated one bootstraps
+    float* weights;        // [n]             as is_weights, normalized
+    u32* step_counts;      // [n]             steps in the window
+    u32 n;
+    u32 n_steps;
+    float gamma;
+    u32 out_dtype;         // of states and next_states
+};
+static_assert(sizeof(GatherBatch) == 88, "launch/per.rs has the same layout");
+
+// Gathers a whole batch in one pass. Contains gather_states (both), gather_u32 and gather_f32 (action, reward, flags) and
+// is_weights (normalized).
+// Launch: one thread for four components of one state, block 256, any grid, shared 0 bytes.
+// Needs: n > 0.   Bits: the n-step sum runs forward in f32, each product and sum rounded.
+extern "C" __global__ void __launch_bounds__(256) gather_batch(const GatherBatch batch, const u32* records, RecordLayout layout, const PerState* state) {
+    const u32 quads = (layout.state_dim + 3) / 4, per_row = 2 * quads;
+    const u64 work = (u64)batch.n * per_row;
+    for (u64 t = blockIdx.x * (u64)blockDim.x + threadIdx.x; t < work; t += (u64)gridDim.x * blockDim.x) {
+        const u32 row = work <= 0xffffffffull ? (u32)t / per_row : (u32)(t / per_row);
+        const u32 place = (u32)(t - (u64)row * per_row);
+        const bool next = place >= quads;
+        const u32 first = (next ? place - quads : place) * 4;
+        const i64 slot = __ldg(batch.index + row);
+        if (slot < 0) {
+            store_components(next ? batch.next_states : batch.states, row, first, layout.state_dim, batch.out_dtype, make_float4(0.0f, 0.0f, 0.0f, 0.0f));
+            if (place == 0) {
+                batch.actions[row] = 0;
+                batch.rewards[row] = 0.0f;
+                batch.dones[row] = 1.0f;
+                batch.weights[row] = 0.0f;
+                batch.step_counts[row] = 0;
+            }
+            continue;
+        }
+        u64 source = (u64)slot;
+        if (next && batch.n_steps > 1) source = walk_window(records, layout, source, batch.n_steps, batch.gamma).last;
+        const float4 value = load_components(records + source * layout.record_words + (next ? layout.state_words : 0u), first, layout.dtype);
+        store_components(next ? batch.next_states : batch.states, row, first, layout.state_dim, batch.out_dtype, value);
+        if (place == 0) {
+            const Window window = walk_window(records, layout, (u64)slot, batch.n_steps, batch.gamma);
+            batch.actions[row] = window.action;
+            batch.rewards[row] = window.reward;
+            batch.dones[row] = window.flags & TERMINATED ? 1.0f : 0.0f;
+            batch.step_counts[row] = window.steps;
+            batch.weights[row] = normalized_weight(__ldg(batch.drawn + row), __uint_as_float(state->min_drawn), state->beta);
+        }
+    }
+}
+
+// ------------------------------------------------------------------------------------------------------------- updates
+
+constexpr u32 BAD_TD_KEEP = 0;  // the slot keeps its priority; any other value: it gets the largest one so far
+
+// Gives drawn slots their new priority, (|td| + eps)^alpha.
+//   index     [n] i64 in     slots; -1 is passed over
+//   td_error  [n] f32 in     NaN and infinite ones are counted and treated as `bad_td` says, negative ones too unless signed_td
+//   drawn_at  [1] u64 in     from per_sample: slots overwritten since then are passed over and counted
+//   priority  [..] f32 in/out  marked; a repeated index gets the largest of its new priorities
+//   touched   [n] i32 out    the tile, in the first write of a slot; else -1
+//   state     in/out: max_priority rises, n_touched = n, bad_td_errors and stale_rows count
+// Launch: one thread a row, block 256, grid ceil(n / 256), shared 0 bytes.
+// Needs: no marks left over from an earlier update (a scan, or per_touched_tiles, in between).
+// Bits: order-free; the largest of several values is the same whoever comes first.
+extern "C" __global__ void __launch_bounds__(256) per_update_pa(const i64* index, const float* td_error, u32 n, const u64* drawn_at, u64 capacity, float alpha, float eps, u32 bad_td, u32 signed_td,
+                                                                float* priority, int* touched, PerState* state) {
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    const u64 since = *drawn_at, written = state->written;
+    const u32 max_before = state->max_priority;
+    u32 bits = 0;
+    bool bad = false, stale = false;
+    if (i < n) {
+        int tile = -1;
+        const i64 slot = index[i];
+        if (slot >= 0) {
+            stale = is_stale((u64)slot, since, written, capacity);
+            const float td = td_error[i];
+            const float magnitude = fabsf(td);
+            float p = powf(magnitude + eps, alpha);
+            // Compared so that NaN is bad; the power of a finite number may still overflow.
+            bad = !stale && (!(magnitude <= 3.4028234663852886e38f) || !(p <= 3.4028234663852886e38f) || (!signed_td && td < 0.0f));
+            if (bad) p = __uint_as_float(max_before);
+            if (!stale && !(bad && bad_td == BAD_TD_KEEP)) {
+                bits = __float_as_uint(p);
+                const u32 old = atomicMax(reinterpret_cast<u32*>(priority) + slot, bits | MARK);
+                if (!(old & MARK)) tile = (int)((u64)slot / TILE);
+            }
+        }
+        touched[i] = tile;
+    }
+    const u32 largest = warp_max(bits);
+    const u32 n_bad = (u32)__popc(__ballot_sync(FULL_WARP, bad)), n_stale = (u32)__popc(__ballot_sync(FULL_WARP, stale));
+    if ((threadIdx.x & 31) == 0) {
+        // The maximum read above may be old, never too large: at worst one atomic more than needed.
+        if (largest > max_before) atomicMax(&state->max_priority, largest);
+        if (n_bad) atomicAdd(&state->bad_td_errors, (u64)n_bad);
+        if (n_stale) atomicAdd(&state->stale_rows, (u64)n_stale);
+    }
+    if (i == 0) state->n_touched = n;
+}
+
+// ------------------------------------------------------------------------------------------------------------- inserts
+
+// New rows as they arrive, one array a field; `NewRows` in launch/per.rs is its twin.
+struct NewRows {
+    const float* states;       // [count, state_dim]
+    const float* next_states;  // [count, state_dim]
+    const u32* actions;        // [count]
+    const float* rewards;      // [count]
+    const unsigned char* terminated;  // [count]
+    const unsigned char* truncated;   // [count]
+    const u32* env_ids;        // [count]
+    u64 first;                 // rows stored before the first of these: it goes to slot first mod capacity
+    u32 count;                 // <= capacity
+    u32 reserved;
+};
+static_assert(sizeof(NewRows) == 72, "launch/per.rs has the same layout");
+
+// Copies new rows into their slots, without links.
+//   records  [capacity * record_words] u32 out   at the slots of the new rows
+// Launch: one thread a component, block 256, any grid, shared 0 bytes.
+extern "C" __global__ void __launch_bounds__(256) store_rows(const NewRows rows, u32* records, RecordLayout layout) {
+    const u32 per_row = 2 * layout.state_dim;
+    const u64 work = (u64)rows.count * per_row;
+    const u64 start = rows.first % layout.capacity;
+    for (u64 t = blockIdx.x * (u64)blockDim.x + threadIdx.x; t < work; t += (u64)gridDim.x * blockDim.x) {
+        const u32 row = (u32)(t / per_row), place = (u32)(t % per_row);
+        const bool next = place >= layout.state_dim;
+        const u32 component = next ? place - layout.state_dim : place;
+        u32* record = records + ring_add(start, row, layout.capacity) * layout.record_words;
+        const float value = (next ? rows.next_states : rows.states)[(u64)row * layout.state_dim + component];
+        u32* state = record + (next ? layout.state_words : 0u);
+        if (layout.dtype == STATES_F32) state[component] = __float_as_uint(value);
+        else reinterpret_cast<u16*>(state)[component] = bf16_from_f32(value);
+        if (place == 0) {
+            const u32 flags = (rows.terminated[row] ? TERMINATED : 0u) | (rows.truncated[row] ? TRUNCATED : 0u);
+            *reinterpret_cast<uint4*>(record + 2ull * layout.state_words) = make_uint4(rows.actions[row], __float_as_uint(rows.rewards[row]), flags, 0u);
+        }
+    }
+}
+
+// Where an environment stands; `EnvCursor` in launch/per.rs is its twin.
+struct EnvCursor {
+    u64 last;     // rows stored before its newest row
+    u32 open;     // 1 where that row has not ended its episode
+    u32 step;     // of the newest row within its episode
+    u32 episode;  // first row of the episode, mod 2^32: its number
+    u32 reserved;
+};
+static_assert(sizeof(EnvCursor) == 24, "launch/per.rs has the same layout");
+
+// Links each new row to the row before it in the same environment, so that n-step windows and hindsight can follow an episode.
+//   cursors  [n_envs] in/out       rows of one environment are consecutive in time
+//   records  [..] out              RowMeta::ahead of the row before
+//   places   [capacity] out        episode and step of each new row; null where nobody asks
+//   ends     [capacity] out        at the slot of an episode's first row: (episode << 32) | its newest step; null likewise
+//   state    out: bad_env_ids counts rows with env_id >= n_envs; they are stored without links
+// Launch: one thread an environment, block 256, grid ceil(n_envs / 256), shared 0 bytes.   Needs: store_rows before.
+// A thread walks all new rows, so the cost is count * (n_envs / threads that run at a time).
+extern "C" __global__ void __launch_bounds__(256) link_steps(const NewRows rows, u32* records, RecordLayout layout, EnvCursor* cursors, u32 n_envs, EpisodePlace* places, u64* ends, PerState* state) {
+    __shared__ u32 ids[256];
+    __shared__ unsigned char ended[256];
+    const u32 env = blockIdx.x * blockDim.x + threadIdx.x;
+    const u64 capacity = layout.capacity;
+    // Rows older than this are overwritten once the new ones are in.
+    const u64 written = rows.first + rows.count;
+    const u64 oldest = written > capacity ? written - capacity : 0;
+    EnvCursor cursor{0, 0, 0, 0, 0};
+    if (env < n_envs) cursor = cursors[env];
+    for (u32 base = 0; base < rows.count; base += 256) {
+        const u32 mine = base + threadIdx.x;
+        if (mine < rows.count) {
+            ids[threadIdx.x] = rows.env_ids[mine];
+            ended[threadIdx.x] = rows.terminated[mine] || rows.truncated[mine];
+            if (blockIdx.x == 0 && ids[threadIdx.x] >= n_envs) {
+                atomicAdd(&state->bad_env_ids, 1ull);
+                if (places) places[(rows.first + mine) % capacity] = EpisodePlace{NO_EPISODE, 0};
+            }
+        }
+        __syncthreads();
+        const u32 here = min(256u, rows.count - base);
+        if (env < n_envs) {
+            for (u32 k = 0; k < here; ++k) {
+                if (ids[k] != env) continue;
+                const u64 number = rows.first + base + k;
+                if (cursor.open && cursor.last >= oldest) {
+                    u32* before = records + (cursor.last % capacity) * layout.record_words + 2ull * layout.state_words;
+                    reinterpret_cast<RowMeta*>(before)->ahead = (u32)(number - cursor.last);
+                }
+                if (cursor.open) {
+                    cursor.step += 1;
+                } else {
+                    cursor.step = 0;
+                    cursor.episode = (u32)number;
+                }
+                cursor.last = number;
+                cursor.open = ended[k] ? 0u : 1u;
+                if (places) {
+                    places[number % capacity] = EpisodePlace{cursor.episode, cursor.step};
+                    // The first row's own number, for its slot: the newest row's minus the steps' total distance is not known,
+                    // so the upper bits come from the newest row's number.
+                    u64 first = (number & ~0xffffffffull) | cursor.episode;
+                    if (first > number) first -= 1ull << 32;
+                    ends[first % capacity] = (u64)cursor.episode << 32 | cursor.step;
+                }
+            }
+        }
+        __syncthreads();
+    }
+    if (env < n_envs) cursors[env] = cursor;
+}
+
+// Gives new rows the largest priority so far and brings the sums of their tiles up to date.
+//   first, count  the rows stored: slots first mod capacity onwards, around the ring; 0 < count <= capacity
+//   priority      [n_tiles * 128] f32 in/out
+//   tile_sum      [padded tiles]  f64 out   at the tiles of the new rows
+//   size          filled slots once these rows are in
+//   state         out: size and written; in: max_priority
+// Launch: one block of 128 threads a tile: grid = tiles from the first slot to the ring's end or the last row, plus tiles from
+// slot 0 to the last row where it wraps; shared 0 bytes. A tile that both parts share is written twice, with the same bits.
+extern "C" __global__ void __launch_bounds__(128) per_insert(u64 first, u64 count, u64 capacity, u64 size, float* priority, double* tile_sum, PerState* state) {
+    const u64 start = first % capacity;
+    const u64 until = min(start + count, capacity);
+    const u64 first_tile = start / TILE, n_straight = (until - 1) / TILE - first_tile + 1;
+    const u64 tile = blockIdx.x < n_straight ? first_tile + blockIdx.x : blockIdx.x - n_straight;
+    const u64 slot = tile * TILE + threadIdx.x;
+    const float newest = __uint_as_float(state->max_priority);
+    if (slot < capacity && (slot >= start ? slot - start : slot + capacity - start) < count) priority[slot] = newest;
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        const float4 p = reinterpret_cast<const float4*>(priority + tile * TILE)[threadIdx.x];
+        // Marks of an update in flight stay: their tiles are on its list.
+        const double sum = warp_sum(((double)fabsf(p.x) + (double)fabsf(p.y)) + ((double)fabsf(p.z) + (double)fabsf(p.w)));
+        if (threadIdx.x == 0) tile_sum[tile] = sum;
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        state->written = first + count;
+        state->size = size;
+    }
+}
+
+// Sets what the host may change between steps, without a host copy: one thread.
+extern "C" __global__ void per_set_beta(PerState* state, float beta) { state->beta = beta; }
+
+// Forgets all rows: the next one is number `written`, a multiple of the capacity and so large that every earlier draw is stale.
+// Priorities, sums and cursors are set to zero beside it. Launch: one thread.
+extern "C" __global__ void per_reset(PerState* state, u64 written) {
+    state->total = 0.0;
+    state->size = 0;
+    state->written = written;
+    state->max_priority = 0x3f800000u;  // 1.0f, as in a new buffer
+    state->min_drawn = 0x7f800000u;
+    state->n_touched = 0;
+    state->status = 0;
+}
+
+// Hands the status to the host and clears it, so that a fault is told once. Launch: one thread.
+extern "C" __global__ void per_take_status(PerState* state, PerState* copy) {
+    *copy = *state;
+    state->status = 0;
+}
