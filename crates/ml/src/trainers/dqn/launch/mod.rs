@@ -1,0 +1,69 @@
+//! The only `unsafe` of this crate: safe wrappers around `kernels/step_kernels.cu` and the products
+//! between its kernels.
+//!
+//! A wrapper owns its geometry and the order of its arguments; sizes come from [`StepMemory`], which
+//! allocates every array for the same shape and capacity, so that they fit by construction.
+
+mod acting;
+mod memory;
+mod step;
+
+use cudarc::driver::{DeviceRepr, LaunchConfig};
+use ml_cuda::kernels::KernelSource;
+use ml_cuda::matmul::Precision;
+
+use super::state::{StepSettings, StepState};
+pub(super) use acting::ActingKernels;
+pub(super) use memory::{NetworkMemory, StepMemory};
+pub(super) use step::{BatchAddresses, StepKernels};
+
+/// The kernels of the step.
+pub const SOURCE: KernelSource = KernelSource {
+    name: "step_kernels.cu",
+    source: include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../kernels/step_kernels.cu"
+    )),
+    includes: &[(
+        "common.cuh",
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../kernels/common.cuh"
+        )),
+    )],
+    options: &[],
+};
+
+/// Rows of one block of `td_loss` and `relu_backward`; `ROW_TILE` there.
+const ROW_TILE: usize = 64;
+/// Weights of one block of `grad_norm`; `WEIGHT_CHUNK` there.
+const WEIGHT_CHUNK: usize = 4096;
+/// Enough blocks to fill any device; the kernels stride.
+const MOST_BLOCKS: usize = 2048;
+
+// SAFETY: repr(C) structs of numbers without padding; every bit pattern is a value.
+unsafe impl DeviceRepr for StepState {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for StepSettings {}
+
+/// Bytes of one value as products read it.
+fn stored_bytes(precision: Precision) -> usize {
+    match precision {
+        Precision::Bf16 => 2,
+        Precision::Fp32 | Precision::Tf32 => 4,
+    }
+}
+
+/// Blocks of `grad_norm`.
+fn norm_blocks(weights: usize, biases: usize) -> usize {
+    biases.div_ceil(32) + weights.div_ceil(WEIGHT_CHUNK)
+}
+
+/// One thread for each of `work` items, with a bound on the blocks: such kernels stride.
+fn threads(work: usize) -> LaunchConfig {
+    LaunchConfig {
+        grid_dim: (work.div_ceil(256).clamp(1, MOST_BLOCKS) as u32, 1, 1),
+        block_dim: (256, 1, 1),
+        shared_mem_bytes: 0,
+    }
+}

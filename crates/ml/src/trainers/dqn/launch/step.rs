@@ -1,0 +1,380 @@
+//! The kernels and products of a training step, in the order in which they run.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
+use ml_cuda::CudaError;
+use ml_cuda::kernels::{function, load};
+use ml_cuda::matmul::{Epilogue, Output, Plan, Precision, Product, Products};
+
+use super::memory::{NetworkMemory, StepMemory};
+use super::{SOURCE, norm_blocks, stored_bytes, threads};
+use crate::error::TrainError;
+use crate::network::Layer;
+
+/// Device addresses of a sampled batch.
+#[derive(Debug, Clone, Copy)]
+pub struct BatchAddresses {
+    pub rows: usize,
+    pub states: u64,
+    pub next_states: u64,
+    /// Whether states are bf16, else f32.
+    pub bf16: bool,
+    pub actions: u64,
+    pub rewards: u64,
+    pub weights: u64,
+    pub dones: u64,
+    /// Zero: one step each.
+    pub step_counts: u64,
+    /// One u32: not zero where the batch could not be drawn.
+    pub status: u64,
+}
+
+/// The kernels and planned products of one step.
+#[derive(Debug)]
+pub struct StepKernels {
+    stream: Arc<CudaStream>,
+    upload_f32: CudaFunction,
+    upload_bf16: CudaFunction,
+    td_loss: CudaFunction,
+    relu_backward: CudaFunction,
+    grad_norm: CudaFunction,
+    adam_step: CudaFunction,
+    round_to_bf16: CudaFunction,
+    /// One for each layer.
+    online: Vec<Plan>,
+    target: Vec<Plan>,
+    weight_gradient: Vec<Plan>,
+    /// One for each layer but the first, from the second on.
+    input_gradient: Vec<Plan>,
+}
+
+impl StepKernels {
+    pub fn new(stream: &Arc<CudaStream>, memory: &StepMemory) -> Result<Self, TrainError> {
+        let module = load(stream.context(), &SOURCE)?;
+        let find = |name: &str| function(&module, &SOURCE, name);
+        let (loss, relu, upload_f32, upload_bf16) = match memory.precision {
+            Precision::Bf16 => (
+                "td_loss_bf16",
+                "relu_backward_bf16",
+                "upload_batch_f32_bf16",
+                "upload_batch_bf16_bf16",
+            ),
+            Precision::Fp32 | Precision::Tf32 => (
+                "td_loss_f32",
+                "relu_backward_f32",
+                "upload_batch_f32_f32",
+                "upload_batch_bf16_f32",
+            ),
+        };
+        let products = Products::new(stream)?;
+        let layers = &memory.layers;
+        let gradient = |product: Product, output: Output, layers: &[Layer]| {
+            layers
+                .iter()
+                .map(|layer| {
+                    let sizes = (memory.capacity, layer.inputs, layer.outputs);
+                    products.plan(product, sizes, memory.precision, output, Epilogue::Nothing)
+                })
+                .collect::<Result<Vec<_>, CudaError>>()
+        };
+        Ok(Self {
+            upload_f32: find(upload_f32)?,
+            upload_bf16: find(upload_bf16)?,
+            td_loss: find(loss)?,
+            relu_backward: find(relu)?,
+            grad_norm: find("grad_norm")?,
+            adam_step: find("adam_step")?,
+            round_to_bf16: find("round_to_bf16")?,
+            online: forward_plans(&products, layers, 2 * memory.capacity, &memory.online)?,
+            target: forward_plans(&products, layers, memory.capacity, &memory.target)?,
+            weight_gradient: gradient(Product::WeightGradient, Output::F32, layers)?,
+            input_gradient: gradient(Product::InputGradient, Output::AsInputs, &layers[1..])?,
+            stream: Arc::clone(stream),
+        })
+    }
+
+    /// Copies a batch into the step's inputs. `batch.rows` is at most the capacity, which the caller checked.
+    pub fn upload(
+        &self,
+        memory: &StepMemory,
+        batch: &BatchAddresses,
+        gamma: f32,
+    ) -> Result<(), TrainError> {
+        let kernel = if batch.bf16 {
+            &self.upload_bf16
+        } else {
+            &self.upload_f32
+        };
+        let width = memory.layers[0].inputs;
+        let work = 2 * memory.capacity * width / 4;
+        let [rows, capacity, state_dim, width] =
+            [batch.rows, memory.capacity, memory.state_dim, width].map(|size| size as u32);
+        let addresses = [
+            batch.states,
+            batch.next_states,
+            batch.actions,
+            batch.rewards,
+            batch.weights,
+            batch.dones,
+            batch.step_counts,
+            batch.status,
+            memory.x.address(),
+            memory.action.address(),
+            memory.reward.address(),
+            memory.weight.address(),
+            memory.discount.address(),
+            memory.state.address(),
+        ];
+        let mut launch = self.stream.launch_builder(kernel);
+        for address in &addresses {
+            launch.arg(address);
+        }
+        launch
+            .arg(&gamma)
+            .arg(&rows)
+            .arg(&capacity)
+            .arg(&state_dim)
+            .arg(&width);
+        // SAFETY: order and types match upload_batch in step_kernels.cu; the batch holds `rows` rows of
+        // `state_dim` and lives in the caller's hands; outputs are allocated for `capacity` rows.
+        unsafe { launch.launch(threads(work)) }?;
+        Ok(())
+    }
+
+    /// Forward passes of both networks, and the loss.
+    pub fn forward(&self, memory: &StepMemory, td: u64) -> Result<(), TrainError> {
+        let last = memory.layers.len() - 1;
+        let next_states = memory.x.address()
+            + (memory.capacity * memory.layers[0].inputs * stored_bytes(memory.precision)) as u64;
+        let mut online_input = memory.x.address();
+        let mut target_input = next_states;
+        for (at, layer) in memory.layers.iter().enumerate() {
+            let (online_output, target_output) = if at == last {
+                (memory.online_out.address(), memory.target_out.address())
+            } else {
+                (
+                    memory.hidden[at].address(),
+                    memory.target_hidden[at % 2].address(),
+                )
+            };
+            let online_weight = memory.online.stored(layer.weight.start);
+            let target_weight = memory.target.stored(layer.weight.start);
+            // SAFETY: the plans have the layers' sizes, and every array was allocated for them.
+            unsafe {
+                self.online[at].enqueue(online_weight, online_input, online_output)?;
+                self.target[at].enqueue(target_weight, target_input, target_output)?;
+            }
+            (online_input, target_input) = (online_output, target_output);
+        }
+        self.loss(memory, td)
+    }
+
+    fn loss(&self, memory: &StepMemory, td: u64) -> Result<(), TrainError> {
+        let layer = &memory.layers[memory.layers.len() - 1];
+        let bias_partial =
+            memory.bias_partial.address() + 4 * (layer.bias.start - memory.weights()) as u64;
+        let addresses = [
+            memory.online_out.address(),
+            memory.target_out.address(),
+            memory.action.address(),
+            memory.reward.address(),
+            memory.weight.address(),
+            memory.discount.address(),
+            memory.d_out.address(),
+            td,
+            bias_partial,
+            memory.loss_partial.address(),
+            memory.state.address(),
+            memory.settings.address(),
+        ];
+        let [capacity, actions, width, stride] = [
+            memory.capacity,
+            memory.num_actions,
+            layer.outputs,
+            memory.biases(),
+        ]
+        .map(|size| size as u32);
+        let mut launch = self.stream.launch_builder(&self.td_loss);
+        for address in &addresses {
+            launch.arg(address);
+        }
+        launch.arg(&capacity).arg(&actions).arg(&width).arg(&stride);
+        let shape = LaunchConfig {
+            grid_dim: (memory.tiles() as u32, 1, 1),
+            block_dim: (256, 1, 1),
+            shared_mem_bytes: 8 * width * 4,
+        };
+        // SAFETY: order and types match td_loss; arrays hold `capacity` rows, `td` as the context
+        // allocated it; partials have a row for each block.
+        unsafe { launch.launch(shape) }?;
+        Ok(())
+    }
+
+    /// Gradients of all weights, and the partial sums of those of the biases.
+    pub fn backward(&self, memory: &StepMemory) -> Result<(), TrainError> {
+        let mut d = memory.d_out.address();
+        for at in (0..memory.layers.len()).rev() {
+            let layer = &memory.layers[at];
+            let input = if at == 0 {
+                memory.x.address()
+            } else {
+                memory.hidden[at - 1].address()
+            };
+            let gradient = memory.gradient.address() + 4 * layer.weight.start as u64;
+            // SAFETY: as in `forward`; of `2 capacity` rows of activations the first half is read,
+            // which are those of the states.
+            unsafe { self.weight_gradient[at].enqueue(input, d, gradient) }?;
+            if at == 0 {
+                break;
+            }
+            let before = memory.d_hidden[at % 2].address();
+            let weight = memory.online.stored(layer.weight.start);
+            // SAFETY: as above; `before` is the array of the two that does not hold `d`.
+            unsafe { self.input_gradient[at - 1].enqueue(weight, d, before) }?;
+            self.relu(memory, at - 1, before)?;
+            d = before;
+        }
+        Ok(())
+    }
+
+    fn relu(&self, memory: &StepMemory, layer: usize, d: u64) -> Result<(), TrainError> {
+        let place = &memory.layers[layer];
+        let activation = memory.hidden[layer].address();
+        let bias_partial =
+            memory.bias_partial.address() + 4 * (place.bias.start - memory.weights()) as u64;
+        let quads = place.outputs / 4;
+        let groups = (384 / quads).max(1);
+        let [rows, width, stride] =
+            [memory.capacity, place.outputs, memory.biases()].map(|size| size as u32);
+        let shape = LaunchConfig {
+            grid_dim: (memory.tiles() as u32, 1, 1),
+            block_dim: ((quads * groups) as u32, 1, 1),
+            shared_mem_bytes: (groups * place.outputs * 4) as u32,
+        };
+        let mut launch = self.stream.launch_builder(&self.relu_backward);
+        launch.arg(&d).arg(&activation).arg(&bias_partial);
+        launch.arg(&rows).arg(&width).arg(&stride);
+        // SAFETY: order and types match relu_backward; both arrays hold `rows` rows of `width`, a
+        // multiple of 8 and at most 4096, so that the block has at most 1024 threads.
+        unsafe { launch.launch(shape) }?;
+        Ok(())
+    }
+
+    /// Gradient norm and the decision about the update, then the update.
+    pub fn optimize(&self, memory: &StepMemory) -> Result<(), TrainError> {
+        let last = &memory.layers[memory.layers.len() - 1];
+        let addresses = [
+            memory.gradient.address(),
+            memory.bias_partial.address(),
+            memory.loss_partial.address(),
+            memory.square_partial.address(),
+            memory.state.address(),
+            memory.settings.address(),
+        ];
+        let sizes = [
+            memory.weights(),
+            memory.biases(),
+            memory.tiles(),
+            last.weight.start,
+            last.weight.end,
+            last.inputs,
+            memory.head,
+        ]
+        .map(|size| size as u32);
+        let mut launch = self.stream.launch_builder(&self.grad_norm);
+        for address in &addresses {
+            launch.arg(address);
+        }
+        for size in &sizes {
+            launch.arg(size);
+        }
+        let shape = LaunchConfig {
+            grid_dim: (norm_blocks(memory.weights(), memory.biases()) as u32, 1, 1),
+            block_dim: (256, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: order and types match grad_norm; `square_partial` has one value for each block.
+        unsafe { launch.launch(shape) }?;
+
+        let addresses = [
+            memory.gradient.address(),
+            memory.online.masters.address(),
+            memory.first.address(),
+            memory.second.address(),
+            memory.target.masters.address(),
+            memory.online.copies_or_null(),
+            memory.target.copies_or_null(),
+            memory.state.address(),
+            memory.settings.address(),
+        ];
+        let count = memory.online.masters.len() as u32;
+        let mut launch = self.stream.launch_builder(&self.adam_step);
+        for address in &addresses {
+            launch.arg(address);
+        }
+        launch.arg(&count);
+        let shape = LaunchConfig {
+            grid_dim: (count.div_ceil(1024), 1, 1),
+            block_dim: (256, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: order and types match adam_step; all arrays hold `count` values, a multiple of 8;
+        // null where there are no bf16 copies.
+        unsafe { launch.launch(shape) }?;
+        Ok(())
+    }
+
+    /// Renews the bf16 copies, after parameters were written from the host.
+    pub fn refresh(&self, memory: &StepMemory) -> Result<(), TrainError> {
+        for network in [&*memory.online, &memory.target] {
+            if network.copies.is_empty() {
+                continue;
+            }
+            let (from, to) = (&network.masters, &network.copies);
+            let count = to.len() as u32;
+            let (from, to) = (from.address(), to.address());
+            let mut launch = self.stream.launch_builder(&self.round_to_bf16);
+            launch.arg(&from).arg(&to).arg(&count);
+            let shape = LaunchConfig {
+                grid_dim: (count.div_ceil(256), 1, 1),
+                block_dim: (256, 1, 1),
+                shared_mem_bytes: 0,
+            };
+            // SAFETY: order and types match round_to_bf16; both arrays hold `count` values.
+            unsafe { launch.launch(shape) }?;
+        }
+        Ok(())
+    }
+}
+
+/// One product a layer, with bias and ReLU in its epilogue; the last without ReLU, in f32.
+pub(super) fn forward_plans(
+    products: &Arc<Products>,
+    layers: &[Layer],
+    rows: usize,
+    network: &NetworkMemory,
+) -> Result<Vec<Plan>, CudaError> {
+    let last = layers.len() - 1;
+    let plan = |(at, layer): (usize, &Layer)| {
+        let (output, epilogue) = if at == last {
+            // An f32 output takes an f32 bias.
+            (
+                Output::F32,
+                Epilogue::Bias(network.master(layer.bias.start)),
+            )
+        } else {
+            let bias = network.stored(layer.bias.start);
+            (Output::AsInputs, Epilogue::BiasRelu(bias))
+        };
+        let sizes = (rows, layer.inputs, layer.outputs);
+        products.plan(
+            Product::Forward,
+            sizes,
+            network.precision(),
+            output,
+            epilogue,
+        )
+    };
+    layers.iter().enumerate().map(plan).collect()
+}

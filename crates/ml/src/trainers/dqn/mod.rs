@@ -1,0 +1,10 @@
+//! DQN on the GPU: the fused step, and a trainer around it.
+
+pub mod acting;
+pub mod fused_training;
+mod launch;
+pub mod options;
+mod state;
+pub mod trainer;
+
+pub use launch::SOURCE as STEP_KERNELS;

@@ -1,0 +1,3 @@
+//! Trainers, one module an algorithm.
+
+pub mod dqn;

@@ -1,0 +1,111 @@
+//! Kernels that a step with f32 states does not reach.
+
+use crate::Test;
+use crate::cuda_on_cpu::Driver;
+use crate::problem::{Random, close, equal};
+
+pub const TESTS: &[Test] = &[
+    ("bf16_states_are_padded_and_widened", bf16_states),
+    ("q_values_are_dueling", q_values),
+];
+
+fn bf16_states(driver: &Driver) -> Result<(), String> {
+    // Rows of a multiple of four are read four at a time, others one by one.
+    for (dim, width) in [(4, 8), (5, 8), (12, 16), (1, 8)] {
+        let (capacity, rows) = (6, 4);
+        let mut random = Random(dim as u64 + 1);
+        let halves = |random: &mut Random| -> Vec<u16> {
+            (0..rows * dim)
+                .map(|_| (random.signed().to_bits() >> 16) as u16)
+                .collect()
+        };
+        let (states, next_states) = (halves(&mut random), halves(&mut random));
+        let input: Vec<u8> = states
+            .iter()
+            .chain(&next_states)
+            .flat_map(|half| half.to_ne_bytes())
+            .collect();
+        let sizes = [capacity, rows, dim, width].map(|size| size.to_string());
+        let mut arguments = vec!["inputs"];
+        arguments.extend(sizes.iter().map(String::as_str));
+        let output = driver.run(&arguments, &input)?;
+        let expected: Vec<u16> = [&states, &next_states]
+            .into_iter()
+            .flat_map(|states| {
+                (0..capacity * width).map(move |at| {
+                    let (row, column) = (at / width, at % width);
+                    if row < rows && column < dim {
+                        states[row * dim + column]
+                    } else {
+                        0
+                    }
+                })
+            })
+            .collect();
+        let wide: Vec<u8> = expected
+            .iter()
+            .flat_map(|half| (u32::from(*half) << 16).to_ne_bytes())
+            .collect();
+        let narrow: Vec<u8> = expected
+            .iter()
+            .flat_map(|half| half.to_ne_bytes())
+            .collect();
+        let mut rest = &output[..];
+        for (what, expected) in [
+            ("x as f32", &wide[..]),
+            ("x as bf16", &narrow[..]),
+            ("padded as f32", &wide[..4 * rows * width]),
+            ("padded as bf16", &narrow[..2 * rows * width]),
+        ] {
+            let (got, behind) = rest.split_at(expected.len());
+            equal(
+                &format!("{what}, {dim} of {width} columns"),
+                got == expected,
+                true,
+            )?;
+            rest = behind;
+        }
+        // One step each where no counts are given: gamma itself, and nothing behind the rows.
+        let discounts: Vec<u8> = [0.5f32, 0.5, 0.5, 0.5, 0.0, 0.0]
+            .iter()
+            .flat_map(|value| value.to_ne_bytes())
+            .collect();
+        equal("discounts", rest == discounts, true)?;
+    }
+    Ok(())
+}
+
+fn q_values(driver: &Driver) -> Result<(), String> {
+    for (rows, actions, width) in [(1, 1, 8), (9, 45, 48), (17, 7, 8), (8, 70, 72)] {
+        let mut random = Random(3);
+        let outputs: Vec<f32> = (0..rows * width).map(|_| random.signed()).collect();
+        let expected: Vec<f64> = outputs
+            .chunks_exact(width)
+            .flat_map(|row| {
+                let advantages: Vec<f64> = row[1..=actions]
+                    .iter()
+                    .map(|value| f64::from(*value))
+                    .collect();
+                let mean = advantages.iter().sum::<f64>() / actions as f64;
+                let value = f64::from(row[0]);
+                advantages
+                    .into_iter()
+                    .map(move |advantage| value + advantage - mean)
+            })
+            .collect();
+        let input: Vec<u8> = outputs
+            .iter()
+            .flat_map(|value| value.to_ne_bytes())
+            .collect();
+        let sizes = [rows, actions, width].map(|size| size.to_string());
+        let mut arguments = vec!["q"];
+        arguments.extend(sizes.iter().map(String::as_str));
+        let output = driver.run(&arguments, &input)?;
+        let got: Vec<f32> = output
+            .chunks_exact(4)
+            .map(|word| f32::from_ne_bytes(word.try_into().unwrap()))
+            .collect();
+        close("q values", &got, &expected, 1e-6)?;
+    }
+    Ok(())
+}
