@@ -180,8 +180,17 @@ fn emptied(root: &Path, files: &[File<'_>]) -> Vec<PathBuf> {
     emptied
 }
 
-/// Everything that may not be written, files and folders, by permission bits and by trying.
+/// Everything that may not be written, files and folders, by trying and by permission bits.
+///
+/// The system lets root write anything, so that for root the bits alone say what someone wanted left alone. They say
+/// nothing where they do not tell one file from another: a copy of a read-only folder is read-only throughout.
 fn locked(root: &Path, files: &[File<'_>], emptied: &[PathBuf]) -> BTreeSet<LockedPath> {
+    let is_marked =
+        |path: &Path| fs::metadata(path).is_ok_and(|metadata| owner_may_not_write(&metadata));
+    let is_file_marked = |file: &File<'_>| {
+        owner_may_not_write(&file.metadata) || file.path.parent().is_some_and(is_marked)
+    };
+    let bits_count = !is_marked(root) && !files.iter().all(is_file_marked);
     let mut locked = BTreeSet::new();
     let mut folders: BTreeSet<&Path> = emptied
         .iter()
@@ -196,25 +205,27 @@ fn locked(root: &Path, files: &[File<'_>], emptied: &[PathBuf]) -> BTreeSet<Lock
             .write(true)
             .open(&file.path)
             .is_err_and(|error| is_refusal(&error));
-        if refused || owner_may_not_write(&file.metadata) {
+        if refused || bits_count && owner_may_not_write(&file.metadata) {
             locked.insert(LockedPath {
                 path: shown(root, &file.path),
                 is_directory: false,
             });
         }
     }
-    for folder in folders {
-        if fs::metadata(folder).is_ok_and(|metadata| owner_may_not_write(&metadata)) {
-            locked.insert(LockedPath {
-                path: shown(root, folder),
-                is_directory: true,
-            });
-        }
+    // Whether the system lets a file be made in a folder shows when the first one is, before anything is replaced.
+    for folder in folders
+        .into_iter()
+        .filter(|folder| bits_count && is_marked(folder))
+    {
+        locked.insert(LockedPath {
+            path: shown(root, folder),
+            is_directory: true,
+        });
     }
     locked
 }
 
-/// The bit counts even for root, whom the system would let write.
+/// The owner's bit, whoever asks.
 #[cfg(unix)]
 fn owner_may_not_write(metadata: &Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt;

@@ -481,6 +481,56 @@ mod on_unix {
         assert_eq!(pending(home.path()).unwrap(), None);
     }
 
+    /// As a copy of a read-only folder is.
+    #[test]
+    fn bits_that_all_files_share_stop_only_those_whom_the_system_stops() {
+        let (home, old, new) = sample(true);
+        let all: Vec<_> = walkdir::WalkDir::new(home.path())
+            .into_iter()
+            .map(|entry| entry.unwrap())
+            .collect();
+        let ours = || {
+            all.iter().filter(|entry| {
+                !entry
+                    .path()
+                    .components()
+                    .any(|part| part.as_os_str() == ".git")
+            })
+        };
+        for entry in ours() {
+            set_mode(
+                entry.path(),
+                if entry.file_type().is_dir() {
+                    0o555
+                } else {
+                    0o444
+                },
+            );
+        }
+        let is_root = fs::OpenOptions::new()
+            .write(true)
+            .open(home.path().join("a.rs"))
+            .is_ok();
+        let result = commit(home.path(), &changes());
+        if is_root {
+            result.unwrap();
+            assert_eq!(snapshot(home.path()), new);
+            assert_eq!(
+                (
+                    mode(&home.path().join("a.rs")),
+                    mode(&home.path().join("b"))
+                ),
+                (0o444, 0o555)
+            );
+        } else {
+            assert!(matches!(result, Err(StageError::Locked { paths }) if paths.len() == 5));
+            assert_eq!(snapshot(home.path()), old);
+        }
+        for entry in ours().filter(|entry| entry.file_type().is_dir() && entry.path().exists()) {
+            set_mode(entry.path(), 0o755);
+        }
+    }
+
     #[test]
     fn permission_bits_and_owners_stay() {
         let (home, _, _) = sample(true);
