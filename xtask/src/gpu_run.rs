@@ -96,6 +96,7 @@ impl<'a> Runner<'a> {
             commit: manifest.commit.clone(),
             fingerprint: manifest.fingerprint.clone(),
             has_gpu: device.is_some(),
+            restricted_by: restrictions(args),
             device: device.unwrap_or_default(),
             ..Report::default()
         };
@@ -314,6 +315,16 @@ impl<'a> Runner<'a> {
         let path = self.args.report.join("report.md");
         fs::write(&path, text).map_err(|e| format!("cannot write `{}`: {e}", path.display()))
     }
+}
+
+/// The options that leave something out.
+fn restrictions(args: &Args) -> String {
+    let only = args.only.as_ref().map(|only| format!("--only {only}"));
+    let filter = args
+        .filter
+        .as_ref()
+        .map(|filter| format!("--filter {filter}"));
+    Vec::from_iter(only.into_iter().chain(filter)).join(" ")
 }
 
 fn program_run(

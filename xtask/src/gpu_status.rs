@@ -65,6 +65,9 @@ fn status(root: &Path) -> Result<bool, String> {
     for (section, tally) in report.tallies() {
         println!("  {section:<10} {tally}");
     }
+    if !report.missing().is_empty() {
+        println!("  not run: {}", report.missing().join(", "));
+    }
     let changes = report.fingerprint.changes_to(&now);
     if changes.is_empty() {
         println!(
@@ -106,6 +109,9 @@ fn record(root: &Path, folders: &[PathBuf]) -> Result<(), String> {
         });
     }
     let Some(report) = joined else { return Ok(()) };
+    if !report.has_gpu {
+        return Err("the reports come from a machine without a GPU; nothing was recorded".into());
+    }
     if report
         .tallies()
         .iter()
@@ -149,6 +155,18 @@ mod tests {
 
         fs::write(&kernel, "__global__ void b() {}").unwrap();
         assert_eq!(status(tree.path()), Ok(false));
+    }
+
+    #[test]
+    fn a_run_without_a_gpu_is_not_recorded() {
+        let tree = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = Report::example();
+        run.has_gpu = false;
+        run.write(&folder.path().join("report.json")).unwrap();
+        let refusal = record(tree.path(), &[folder.path().to_owned()]).unwrap_err();
+        assert!(refusal.contains("without a GPU"), "{refusal}");
+        assert!(!tree.path().join(LAST_RUN).exists());
     }
 
     #[test]

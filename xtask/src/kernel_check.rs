@@ -116,6 +116,8 @@ fn install(target: &Path) -> Result<(), String> {
         .args(["--only-binary=:all:", "--no-compile", "--target"])
         .arg(target)
         .arg(NVRTC_PACKAGE)
+        // In a container one is root, and nothing outside of the folder is touched.
+        .env("PIP_ROOT_USER_ACTION", "ignore")
         .status()
         .map_err(|e| format!("cannot start `{python}`: {e}\nhint: install Python 3 with pip, or a CUDA 13 toolkit"))?;
     if !status.success() || !library.is_file() {

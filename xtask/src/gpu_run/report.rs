@@ -19,6 +19,9 @@ pub struct Report {
     pub date: String,
     pub has_gpu: bool,
     pub device: Device,
+    /// The options that left something out, such as `--filter scan`; empty for a full run.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub restricted_by: String,
     /// The commit that the bundle was built from; ends in `+` where the tree had changes on top.
     pub commit: Option<String>,
     pub fingerprint: Fingerprint,
@@ -155,6 +158,22 @@ impl Report {
         }
     }
 
+    /// Sections that were not run, or not in full: what keeps this from being a full run.
+    pub fn missing(&self) -> Vec<String> {
+        let sections = [
+            ("tests", &self.tests),
+            ("sanitizer", &self.sanitizer),
+            ("bench", &self.bench),
+            ("train", &self.train),
+        ];
+        let empty = sections.into_iter().filter(|(_, runs)| runs.is_empty());
+        let mut missing: Vec<String> = empty.map(|(name, _)| name.to_owned()).collect();
+        if !self.restricted_by.is_empty() {
+            missing.push(format!("what `{}` left out", self.restricted_by));
+        }
+        missing
+    }
+
     /// This report and a later one of the same sources: of a program in both, the later run counts.
     ///
     /// # Errors
@@ -188,6 +207,9 @@ impl Report {
             before.extend(runs);
         }
         self.date = self.date.max(later.date);
+        if self.restricted_by.is_empty() {
+            self.restricted_by = later.restricted_by;
+        }
         Ok(self)
     }
 
@@ -350,6 +372,18 @@ mod tests {
                 }
             )]
         );
+    }
+
+    #[test]
+    fn what_a_run_lacks_is_told() {
+        let mut report = Report::example();
+        assert_eq!(report.missing(), ["sanitizer", "bench", "train"]);
+        for section in [Section::Sanitizer, Section::Bench, Section::Train] {
+            *report.section_mut(section) = report.tests.clone();
+        }
+        assert!(report.missing().is_empty());
+        report.restricted_by = "--filter scan".into();
+        assert_eq!(report.missing(), ["what `--filter scan` left out"]);
     }
 
     #[test]
