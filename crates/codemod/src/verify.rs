@@ -15,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+
 pub use diagnostic::{Diagnostic, Level};
 pub use judge::records;
 pub use scratch::Scratch;
@@ -41,11 +43,41 @@ pub struct ExclusiveFeature {
     pub chosen: String,
 }
 
+/// The table `[verify]` of a migration: what the copy takes from the new crates.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifySpec {
+    /// Packages that are taken from there, also where the tree has one of its own.
+    #[serde(default)]
+    pub replace: Vec<String>,
+    /// Packages that are taken from there unless the tree has one of its own.
+    #[serde(default)]
+    pub replace_unless_own: Vec<String>,
+    #[serde(default)]
+    pub exclusive_features: Vec<FeatureFamily>,
+}
+
+/// Features of one package of which only one may be chosen; the new crates say which.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FeatureFamily {
+    pub package: String,
+    /// What the names of all of these features begin with.
+    pub prefix: String,
+}
+
 /// What of the copy is other than in the tree.
 #[derive(Debug, Clone, Default)]
 pub struct Substitutions {
     pub replacements: Vec<Replacement>,
     pub features: Vec<ExclusiveFeature>,
+}
+
+/// What the compiler said of one plan. Positions are those of the files as these changes make them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    pub changes: Vec<Change>,
+    pub diagnostics: Vec<Diagnostic>,
 }
 
 /// Why the compiler could not be asked.

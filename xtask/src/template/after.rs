@@ -1,0 +1,5 @@
+use parts::DiskStorage;
+
+pub fn size(storage: &DiskStorage) -> usize {
+    storage.len()
+}
