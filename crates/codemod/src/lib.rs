@@ -16,4 +16,6 @@ pub mod walk;
 pub mod diff;
 pub mod plan;
 pub mod report;
+pub mod rewrite;
+pub mod rule;
 pub mod verify;

@@ -1,0 +1,227 @@
+//! Constants that the rewrites brought about, and what follows from them.
+//!
+//! Only a `true` or `false` that this run wrote is folded: `if true` in somebody's code is theirs.
+
+use super::emit::{Body, Rest};
+use super::nodes::{Parent, prec};
+use super::*;
+use crate::edit::EditGroup;
+use crate::syntax::trivia::{self, indent_of};
+use crate::syntax::{BinOp, BlockFlavour, LitKind, MacroArgs, StmtKind};
+
+const RULE: &str = "fold-constant";
+
+impl<'a> Cx<'a> {
+    /// The value of a literal that this run wrote.
+    pub fn constant(&self, expr: &Expr) -> Option<bool> {
+        match &expr.kind {
+            ExprKind::Lit(LitKind::Bool(value)) if self.rope.is_inserted(expr.span) => Some(*value),
+            ExprKind::Paren(inner) => self.constant(inner),
+            _ => None,
+        }
+    }
+
+    pub fn fold(&self, expr: &'a Expr) -> Option<EditGroup> {
+        match &expr.kind {
+            ExprKind::Not(inner) => {
+                let value = self.constant(inner)?;
+                self.edit(expr.span, (!value).to_string(), RULE)
+            }
+            ExprKind::Paren(inner) => {
+                let value = self.constant(inner)?;
+                self.edit(expr.span, value.to_string(), RULE)
+            }
+            ExprKind::Binary { op: op @ (BinOp::And | BinOp::Or), lhs, rhs, .. } => self.fold_logic(expr, *op == BinOp::And, lhs, rhs),
+            ExprKind::Binary { op: op @ (BinOp::Eq | BinOp::Ne), lhs, rhs, .. } => {
+                let is_bool = |expr: &Expr| matches!(expr.kind, ExprKind::Lit(LitKind::Bool(_)));
+                let literal = |expr: &Expr| match expr.kind {
+                    ExprKind::Lit(LitKind::Bool(value)) => Some(value),
+                    _ => self.constant(expr),
+                };
+                let ours = self.constant(lhs).or(self.constant(rhs));
+                ours?;
+                match (literal(lhs), literal(rhs)) {
+                    (Some(a), Some(b)) => self.edit(expr.span, ((a == b) == (*op == BinOp::Eq)).to_string(), RULE),
+                    (Some(value), None) | (None, Some(value)) => {
+                        let other = if is_bool(lhs) || self.constant(lhs).is_some() { rhs } else { lhs };
+                        let keep = value == (*op == BinOp::Eq);
+                        let text = self.src(other.span);
+                        if keep {
+                            let text = self.fit(expr, text.to_owned(), prec(other), false);
+                            self.edit(expr.span, text, RULE)
+                        } else {
+                            let text = if prec(other) < Prec::Unary { format!("!({text})") } else { format!("!{text}") };
+                            let text = self.fit(expr, text, Prec::Unary, false);
+                            self.edit(expr.span, text, RULE)
+                        }
+                    }
+                    (None, None) => None,
+                }
+            }
+            ExprKind::If { cond, then, alt, .. } => match self.constant(cond)? {
+                true => self.emit(expr, Rest { lets: vec![], body: self.body_of_block(then, &[]), before: vec![], after: None, rule: RULE.into() }),
+                false => self.if_false(expr, alt.as_deref(), RULE),
+            },
+            ExprKind::While { cond, label, body } => match self.constant(cond)? {
+                true => {
+                    let label = label.as_ref().map_or(String::new(), |label| format!("{}: ", self.src(label.span)));
+                    self.edit(Span::new(expr.span.lo, body.span.lo), format!("{label}loop "), RULE)
+                }
+                false => match self.nodes.parent(expr) {
+                    Some(Parent::Stmt { stmt, block, at }) => Some(EditGroup::one(self.delete_stmt(stmt, block, at, RULE)?)),
+                    _ => None,
+                },
+            },
+            ExprKind::Macro(mac) => self.fold_assert(expr, mac),
+            ExprKind::MethodCall { recv, method, args, .. } if args.len() == 1 => {
+                let value = self.constant(recv)?;
+                match (method.text.as_str(), value) {
+                    ("then", true) => match &args[0].kind {
+                        ExprKind::Closure { params, body, .. } if params.is_empty() && !known::leaves_closure(body) => {
+                            self.edit(expr.span, format!("Some({})", self.src(body.span)), RULE)
+                        }
+                        _ => None,
+                    },
+                    ("then_some", true) => self.edit(expr.span, format!("Some({})", self.src(args[0].span)), RULE),
+                    ("then" | "then_some", false) => self.edit(expr.span, "None", RULE),
+                    _ => None,
+                }
+            }
+            ExprKind::Lit(LitKind::Bool(_)) => {
+                // A statement that only asked: `memory.is_gpu();`
+                self.constant(expr)?;
+                match self.nodes.parent(expr) {
+                    Some(Parent::Stmt { stmt, block, at }) if matches!(stmt.kind, StmtKind::Expr { semi: true, .. }) => {
+                        Some(EditGroup::one(self.delete_stmt(stmt, block, at, RULE)?))
+                    }
+                    _ => None,
+                }
+            }
+            ExprKind::Block { label: None, flavour: BlockFlavour::Plain, block } => self.unwrap_block(expr, block),
+            _ => None,
+        }
+    }
+
+    /// `{ x }` that this run wrote around a lone value in an operand's place.
+    fn unwrap_block(&self, _expr: &'a Expr, _block: &'a crate::syntax::Block) -> Option<EditGroup> {
+        None
+    }
+
+    fn fold_logic(&self, expr: &'a Expr, is_and: bool, lhs: &'a Expr, rhs: &'a Expr) -> Option<EditGroup> {
+        // The link that goes takes the operator and the room next to it; the rest keeps its line breaks and comments.
+        let drop_left = |cx: &Self| {
+            let need = matches!(cx.nodes.parent(expr), Some(Parent::Expr(outer)) if prec(rhs) < needed(outer, expr));
+            if need {
+                let text = format!("({})", cx.src(rhs.span));
+                return cx.edit(expr.span, text, RULE);
+            }
+            cx.edit(Span::new(expr.span.lo, rhs.span.lo), "", RULE)
+        };
+        let drop_right = |cx: &Self| {
+            let need = matches!(cx.nodes.parent(expr), Some(Parent::Expr(outer)) if prec(lhs) < needed(outer, expr));
+            if need {
+                let text = format!("({})", cx.src(lhs.span));
+                return cx.edit(expr.span, text, RULE);
+            }
+            cx.edit(Span::new(lhs.span.hi, expr.span.hi), "", RULE)
+        };
+        let bare = |cx: &Self, side: &'a Expr| -> Option<EditGroup> {
+            // `(a && b)` alone needs no parentheses any more.
+            let inner = match &side.kind {
+                ExprKind::Paren(inner) => &**inner,
+                _ => return None,
+            };
+            let fits = match cx.nodes.parent(expr) {
+                Some(Parent::Expr(outer)) => prec(inner) >= needed(outer, expr),
+                _ => true,
+            };
+            fits.then(|| cx.edit(expr.span, cx.src(inner.span), RULE)).flatten()
+        };
+        if let Some(value) = self.constant(lhs) {
+            return match value == is_and {
+                // true && x, false || x
+                true => bare(self, rhs).or_else(|| drop_left(self)),
+                // false && x, true || x
+                false => self.edit(expr.span, value.to_string(), RULE),
+            };
+        }
+        let value = self.constant(rhs)?;
+        if value == is_and {
+            // x && true, x || false
+            return bare(self, lhs).or_else(|| drop_right(self));
+        }
+        // x && false, x || true: x is evaluated all the same.
+        (self.is_pure(lhs) && !matches!(lhs.kind, ExprKind::Let { .. })).then(|| self.edit(expr.span, value.to_string(), RULE)).flatten()
+    }
+
+    /// An `if` whose condition never holds.
+    pub fn if_false(&self, expr: &'a Expr, alt: Option<&'a Expr>, rule: &str) -> Option<EditGroup> {
+        let parent = self.nodes.parent(expr);
+        let as_else = match parent {
+            Some(Parent::Expr(outer)) => match &outer.kind {
+                ExprKind::If { alt: Some(outer_alt), then, .. } if outer_alt.id == expr.id => Some(then),
+                _ => None,
+            },
+            _ => None,
+        };
+        match alt {
+            None => match (as_else, parent) {
+                (Some(then), _) => self.edit(Span::new(then.span.hi, expr.span.hi), "", rule),
+                (None, Some(Parent::Stmt { stmt, block, at })) => Some(EditGroup::one(self.delete_stmt(stmt, block, at, rule)?)),
+                _ => self.edit(expr.span, "{}", rule),
+            },
+            Some(alt) => match &alt.kind {
+                ExprKind::If { .. } => self.edit(Span::new(expr.span.lo, alt.span.lo), "", rule),
+                ExprKind::Block { block, .. } => {
+                    if as_else.is_some() {
+                        return self.edit(Span::new(expr.span.lo, alt.span.lo), "", rule);
+                    }
+                    self.emit(expr, Rest { lets: vec![], body: self.body_of_block(block, &[]), before: vec![], after: None, rule: rule.into() })
+                }
+                _ => None,
+            },
+        }
+    }
+
+    fn fold_assert(&self, expr: &'a Expr, mac: &'a crate::syntax::MacroCall) -> Option<EditGroup> {
+        let MacroArgs::Exprs { args, .. } = &mac.args else { return None };
+        let name = mac.path.last().name.text.as_str();
+        let holds = match name {
+            "assert" | "debug_assert" => self.constant(&args.first()?.value)?,
+            "assert_eq" | "debug_assert_eq" | "assert_ne" | "debug_assert_ne" => {
+                let literal = |expr: &Expr| match expr.kind {
+                    ExprKind::Lit(LitKind::Bool(value)) => Some(value),
+                    _ => self.constant(expr),
+                };
+                let (a, b) = (&args.first()?.value, &args.get(1)?.value);
+                self.constant(a).or(self.constant(b))?;
+                let (a, b) = (literal(a)?, literal(b)?);
+                (a == b) == name.ends_with("_eq")
+            }
+            _ => return None,
+        };
+        if !holds {
+            return None;
+        }
+        match self.nodes.parent(expr) {
+            Some(Parent::Stmt { stmt, block, at }) => {
+                if at + 1 == block.stmts.len() && matches!(stmt.kind, StmtKind::Expr { semi: false, .. }) && block.stmts.len() == 1 {
+                    return self.edit(stmt.span, "", RULE);
+                }
+                Some(EditGroup::one(self.delete_stmt(stmt, block, at, RULE)?))
+            }
+            _ => self.edit(expr.span, "()", RULE),
+        }
+    }
+
+    /// The comments that stand in a stretch between two nodes, each on its own.
+    pub fn comments_in(&self, span: Span) -> Vec<String> {
+        trivia::comments(self.text, span)
+            .into_iter()
+            .map(|comment| {
+                let text = self.src(comment.span);
+                trivia::reindent(text, indent_of(self.text, comment.span.lo), "")
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,179 @@
+//! A migration's rules against a world: names looked up once.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use crate::rule::{BracketCalls, Migration, RetireEnum, RetireWrapper, RuleError};
+use crate::world::{DefId, ModId, Type, World};
+
+#[derive(Debug)]
+pub struct EnumRule {
+    pub spec: RetireEnum,
+    pub def: DefId,
+    pub becomes: DefId,
+    pub survivor: usize,
+}
+
+#[derive(Debug)]
+pub struct WrapperRule {
+    pub spec: RetireWrapper,
+    pub def: DefId,
+    pub becomes: DefId,
+}
+
+#[derive(Debug)]
+pub struct Rules {
+    pub enums: Vec<EnumRule>,
+    pub wrappers: Vec<WrapperRule>,
+    /// Deleted modules with the rule that deletes them.
+    pub deleted_mods: HashMap<ModId, String>,
+    /// Items of deleted modules that have no successor.
+    pub deleted_defs: HashMap<DefId, String>,
+    pub kept_mods: HashSet<ModId>,
+    pub brackets: Vec<BracketCalls>,
+    pub distinctive: BTreeSet<String>,
+    pub suggest: HashMap<String, String>,
+    pub needles: Vec<String>,
+    /// Packages that the rules speak of: code that cannot reach one of them is not theirs.
+    pub packages: BTreeSet<String>,
+}
+
+/// The retired type that a type is, once references and smart pointers are taken off.
+#[derive(Debug, Clone, Copy)]
+pub enum Retired<'r> {
+    Enum(&'r EnumRule),
+    Wrapper(&'r WrapperRule),
+}
+
+impl<'r> Retired<'r> {
+    pub fn def(&self) -> DefId {
+        match self {
+            Retired::Enum(rule) => rule.def,
+            Retired::Wrapper(rule) => rule.def,
+        }
+    }
+
+    pub fn becomes(&self) -> DefId {
+        match self {
+            Retired::Enum(rule) => rule.becomes,
+            Retired::Wrapper(rule) => rule.becomes,
+        }
+    }
+
+    pub fn rule(&self) -> &'r str {
+        match self {
+            Retired::Enum(rule) => &rule.spec.rule,
+            Retired::Wrapper(rule) => &rule.spec.rule,
+        }
+    }
+
+    pub fn why(&self) -> &'r str {
+        match self {
+            Retired::Enum(rule) => &rule.spec.why,
+            Retired::Wrapper(rule) => &rule.spec.why,
+        }
+    }
+}
+
+impl Rules {
+    /// Looks up what the migrations name.
+    ///
+    /// # Errors
+    /// An item that no surface declares.
+    pub fn compile(world: &mut World, migrations: &[Migration]) -> Result<Rules, RuleError> {
+        let mut rules = Rules {
+            enums: vec![],
+            wrappers: vec![],
+            deleted_mods: HashMap::new(),
+            deleted_defs: HashMap::new(),
+            kept_mods: HashSet::new(),
+            brackets: vec![],
+            distinctive: BTreeSet::new(),
+            suggest: HashMap::new(),
+            needles: vec![],
+            packages: BTreeSet::new(),
+        };
+        for migration in migrations {
+            let find = |world: &World, rule: &str, path: &str| {
+                world.canonical(path).ok_or_else(|| RuleError::UnknownItem {
+                    id: migration.id.clone(),
+                    rule: rule.to_owned(),
+                    path: path.to_owned(),
+                })
+            };
+            for spec in &migration.retire_enum {
+                let def = find(world, &spec.rule, &spec.ty)?;
+                let becomes = find(world, &spec.rule, &spec.becomes)?;
+                world.set_successor(def, becomes);
+                let crate::world::DefKind::Enum { variants, .. } = &world.defs[def].kind else {
+                    return Err(RuleError::UnknownItem { id: migration.id.clone(), rule: spec.rule.clone(), path: spec.ty.clone() });
+                };
+                let survivor = variants.iter().position(|variant| variant.name == spec.survivor).ok_or_else(|| RuleError::UnknownItem {
+                    id: migration.id.clone(),
+                    rule: spec.rule.clone(),
+                    path: format!("{}::{}", spec.ty, spec.survivor),
+                })?;
+                rules.enums.push(EnumRule { spec: spec.clone(), def, becomes, survivor });
+            }
+            for spec in &migration.retire_wrapper {
+                let def = find(world, &spec.rule, &spec.ty)?;
+                let becomes = find(world, &spec.rule, &spec.becomes)?;
+                world.set_successor(def, becomes);
+                rules.wrappers.push(WrapperRule { spec: spec.clone(), def, becomes });
+            }
+            for spec in &migration.delete_module {
+                rules.packages.insert(spec.package.clone());
+                for krate in 0..world.crates.len() {
+                    if world.crates[krate].package != spec.package || !matches!(world.crates[krate].kind, crate::world::CrateKind::Lib | crate::world::CrateKind::Surface) {
+                        continue;
+                    }
+                    if let Some(module) = world.module_at(krate, spec.module.split("::")) {
+                        for id in 0..world.mods.len() {
+                            if world.is_descendant(id, module) {
+                                rules.deleted_mods.insert(id, spec.rule.clone());
+                            }
+                        }
+                    }
+                }
+            }
+            let retired: HashSet<DefId> =
+                rules.enums.iter().map(|rule| rule.def).chain(rules.wrappers.iter().map(|rule| rule.def)).collect();
+            for (id, def) in world.defs.iter().enumerate() {
+                if let Some(rule) = rules.deleted_mods.get(&def.module)
+                    && !retired.contains(&id)
+                {
+                    rules.deleted_defs.insert(id, rule.clone());
+                }
+            }
+            for spec in &migration.keep_module {
+                for krate in 0..world.crates.len() {
+                    if world.crates[krate].package == spec.package
+                        && let Some(module) = world.module_at(krate, spec.module.split("::"))
+                    {
+                        rules.kept_mods.insert(module);
+                    }
+                }
+            }
+            rules.brackets.extend(migration.bracket_calls.iter().cloned());
+            rules.distinctive.extend(migration.distinctive.iter().cloned());
+            rules.suggest.extend(migration.suggest.iter().map(|(name, text)| (name.clone(), text.clone())));
+            rules.needles.extend(migration.needles());
+            rules.packages.extend(migration.surface.iter().map(|surface| surface.package.clone()));
+        }
+        Ok(rules)
+    }
+
+    pub fn retired_def(&self, def: DefId) -> Option<Retired<'_>> {
+        if let Some(rule) = self.enums.iter().find(|rule| rule.def == def) {
+            return Some(Retired::Enum(rule));
+        }
+        self.wrappers.iter().find(|rule| rule.def == def).map(Retired::Wrapper)
+    }
+
+    /// The retired type behind references and smart pointers.
+    pub fn retired(&self, world: &World, ty: &Type) -> Option<Retired<'_>> {
+        world.autoderef(ty).iter().find_map(|step| match step {
+            Type::Adt(def, _) => self.retired_def(*def),
+            _ => None,
+        })
+    }
+}
