@@ -112,11 +112,16 @@ fn check(args: &Args) -> Result<Vec<String>, String> {
         ));
     }
     let kernels: usize = files.iter().map(|file| file.kernels.len()).sum();
+    let compilations: Vec<&Built> = built.iter().flatten().collect();
+    let usages = compilations
+        .iter()
+        .flat_map(|built| built.outcome.iter().flat_map(BTreeMap::values));
     println!(
-        "\n{kernels} kernels in {} files, {} compilations in {:.1} s",
+        "\n{kernels} kernels in {} files, {} compilations in {:.1} s; {} of the kernels' builds spill",
         files.len(),
-        built.iter().map(Vec::len).sum::<usize>(),
-        started.elapsed().as_secs_f64()
+        compilations.len(),
+        started.elapsed().as_secs_f64(),
+        usages.filter(|usage| usage.spills()).count()
     );
     Ok(complaints)
 }

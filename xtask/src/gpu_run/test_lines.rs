@@ -75,6 +75,16 @@ impl TestLines {
             return None;
         };
         self.pending = None;
+        // libtest-mimic has no room for a reason but the kind: `test [no CUDA device] scan ... ignored`.
+        let (name, message) = match name
+            .strip_prefix('[')
+            .and_then(|rest| rest.split_once("] "))
+        {
+            Some((kind, name)) if outcome == Outcome::Ignored && message.is_none() => {
+                (name.trim().to_owned(), Some(kind.to_owned()))
+            }
+            _ => (name, message),
+        };
         // Tests run one after another, so the time since the last outcome is this test's.
         let seconds = self.since.elapsed().as_secs_f64();
         self.since = Instant::now();
@@ -197,14 +207,17 @@ mod tests {
     #[test]
     fn lines_of_both_harnesses_are_read() {
         let (tests, _) = read(
-            "\nrunning 5 tests\ntest per::a           ... ok\ntest [gpu] per::b     ... ignored, no CUDA device\n\
+            "\nrunning 5 tests\ntest per::a           ... ok\ntest [gpu] per::b     ... ok\n\
+             test [no CUDA device] per::d ... ignored\ntest per::e ... ignored, needs 8 GPUs\n\
              test plain ... ignored\ntest dies - should panic ... ok\ntest per::c ... FAILED\n\nfailures:\n\n\
              ---- per::c ----\nindex 3: 1 is not 2\n  seed 7\n\n\nfailures:\n    per::c\n\n\
              test result: FAILED. 2 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
         );
         let expected = [
             ("per::a", Outcome::Ok, None),
-            ("[gpu] per::b", Outcome::Ignored, Some("no CUDA device")),
+            ("[gpu] per::b", Outcome::Ok, None),
+            ("per::d", Outcome::Ignored, Some("no CUDA device")),
+            ("per::e", Outcome::Ignored, Some("needs 8 GPUs")),
             ("plain", Outcome::Ignored, None),
             ("dies - should panic", Outcome::Ok, None),
             (
