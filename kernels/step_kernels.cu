@@ -29,6 +29,8 @@ struct StepState {
     u32 copy_target;      // 1: adam_step copies the parameters to the target network
     u32 rows;             // rows of the newest batch
     u32 ticket;           // grad_norm's own
+    double power1;        // beta1^t, 0 before the first update
+    double power2;        // beta2^t
 };
 
 // What the host may change between steps. As StepSettings in state.rs, field by field.
@@ -48,7 +50,7 @@ struct StepSettings {
     u32 pad;
 };
 
-static_assert(sizeof(StepState) == 72 && sizeof(StepSettings) == 72, "state.rs lays them out so");
+static_assert(sizeof(StepState) == 88 && sizeof(StepSettings) == 72, "state.rs lays them out so");
 
 __device__ __forceinline__ float load(const float* at) { return *at; }
 __device__ __forceinline__ float load(const u16* at) { return f32_from_bf16(*at); }
@@ -339,8 +341,9 @@ extern "C" __global__ void __launch_bounds__(1024)
 
 // -------------------------------------------------------------------------------------------------------------- optimizer
 
-// Weights that one block of grad_norm takes.
-constexpr u32 WEIGHT_CHUNK = 4096;
+// Weights that one block of grad_norm takes, four a thread; and biases.
+constexpr u32 WEIGHT_CHUNK = 1024;
+constexpr u32 BIAS_CHUNK = 8;
 
 // Finishes the gradient and decides about the update: bias gradients from their partial sums, zeros where the last layer's
 // value row meets advantage units and the other way round, the global norm, the loss, learning rate and Adam's corrections.
@@ -352,44 +355,46 @@ constexpr u32 WEIGHT_CHUNK = 4096;
 //   The last layer's weights begin at `last`: 1 + actions rows (and padding) of `last_width` = 2 * head (and padding) columns;
 //   columns [0, head) belong to the value, [head, 2 head) to the advantages.
 // A loss or norm that is not finite skips the update: state->apply is 0, the skip is counted, Adam's t stays.
-// Launch: block 256, grid ceil(biases / 32) + ceil(weights / 4096), biases first.   Bits: fixed order.
+// Launch: block 256, grid ceil(biases / 8) + ceil(weights / 1024), biases first.
+// Needs:  weights a multiple of 4.   Bits: fixed order.
 extern "C" __global__ void __launch_bounds__(256)
     grad_norm(float* gradient, const float* bias_partial, const double* loss_partial, double* square_partial, StepState* state,
               const StepSettings* settings, u32 weights, u32 biases, u32 tiles, u32 last, u32 last_end, u32 last_width, u32 head) {
     __shared__ double scratch[8];
-    __shared__ float lane_sums[8][32];
+    __shared__ float group_sums[32][BIAS_CHUNK];
     __shared__ bool is_last;
-    const u32 bias_blocks = (biases + 31u) / 32u;
+    const u32 bias_blocks = (biases + BIAS_CHUNK - 1u) / BIAS_CHUNK;
     double squares = 0;
     if (blockIdx.x < bias_blocks) {
-        const u32 lane = threadIdx.x & 31u, group = threadIdx.x >> 5;
-        const u32 column = blockIdx.x * 32u + lane;
+        const u32 lane = threadIdx.x % BIAS_CHUNK, group = threadIdx.x / BIAS_CHUNK;
+        const u32 column = blockIdx.x * BIAS_CHUNK + lane;
         float sum = 0;
         if (column < biases) {
-            for (u32 tile = group; tile < tiles; tile += 8) sum += bias_partial[(u64)tile * biases + column];
+            for (u32 tile = group; tile < tiles; tile += 32) sum += bias_partial[(u64)tile * biases + column];
         }
-        lane_sums[group][lane] = sum;
+        group_sums[group][lane] = sum;
         __syncthreads();
         if (group == 0 && column < biases) {
             float total = 0;
-            for (u32 g = 0; g < 8; ++g) total += lane_sums[g][lane];
+            for (u32 g = 0; g < 32; ++g) total += group_sums[g][lane];
             gradient[weights + column] = total;
             squares = (double)total * total;
         }
     } else {
-        const u32 begin = (blockIdx.x - bias_blocks) * WEIGHT_CHUNK;
-        const u32 end = begin + WEIGHT_CHUNK < weights ? begin + WEIGHT_CHUNK : weights;
-        for (u32 at = begin + threadIdx.x; at < end; at += 256) {
-            float value = gradient[at];
+        const u32 at = (blockIdx.x - bias_blocks) * WEIGHT_CHUNK + threadIdx.x * 4u;
+        if (at < weights) {
+            const float4 four = *(const float4*)(gradient + at);
+            float values[4] = {four.x, four.y, four.z, four.w};
             if (at >= last && at < last_end) {
+                // Rows are multiples of 8 long, so the four lie in one.
                 const u32 row = (at - last) / last_width, column = (at - last) % last_width;
-                const bool of_value = column < head;
-                if ((row == 0) != of_value) {
-                    value = 0.0f;
-                    gradient[at] = 0.0f;
+                for (u32 i = 0; i < 4; ++i) {
+                    const bool of_value = column + i < head;
+                    if ((row == 0) != of_value) values[i] = 0.0f;
                 }
+                *(float4*)(gradient + at) = make_float4(values[0], values[1], values[2], values[3]);
             }
-            squares += (double)value * value;
+            for (u32 i = 0; i < 4; ++i) squares += (double)values[i] * values[i];
         }
     }
     const double block_squares = block_sum(squares, scratch);
@@ -434,8 +439,11 @@ extern "C" __global__ void __launch_bounds__(256)
     state->learning_rate = (float)(rate * warm);
     const float most = settings->max_grad_norm;
     state->clip_scale = most > 0 && norm > most ? most / norm : 1.0f;
-    state->correction1 = (float)(1.0 / (1.0 - pow(settings->beta1, (double)t)));
-    state->correction2 = (float)(1.0 / (1.0 - pow(settings->beta2, (double)t)));
+    // By one product a step instead of pow, which costs this single thread microseconds.
+    state->power1 = (t == 1 ? 1.0 : state->power1) * settings->beta1;
+    state->power2 = (t == 1 ? 1.0 : state->power2) * settings->beta2;
+    state->correction1 = (float)(1.0 / (1.0 - state->power1));
+    state->correction2 = (float)(1.0 / (1.0 - state->power2));
     state->copy_target = settings->target_period > 0 && t % settings->target_period == 0 ? 1u : 0u;
 }
 

@@ -178,6 +178,13 @@ impl NetworkShape {
         tensors
     }
 
+    /// The parameters by PyTorch's names (`trunk.0.weight`, `value.1.bias`, …), each with its places in
+    /// the flat vector, row by row.
+    pub fn named_places(&self) -> Vec<(String, Vec<usize>)> {
+        let named = |tensor: &Tensor| (tensor.name.clone(), tensor.places().collect());
+        self.tensors().iter().map(named).collect()
+    }
+
     /// Length of the flat vector: weights and biases with their padding.
     pub fn flat_len(&self) -> usize {
         self.layers().last().map_or(0, |layer| layer.bias.end)

@@ -75,11 +75,8 @@ impl Oracle {
 
     /// Places of the flat vector that are parameters, not padding.
     pub fn places(&self) -> Vec<usize> {
-        let tensors = self.shape.tensors();
-        tensors
-            .iter()
-            .flat_map(|tensor| tensor.places().collect::<Vec<_>>())
-            .collect()
+        let named = self.shape.named_places();
+        named.into_iter().flat_map(|(_, places)| places).collect()
     }
 
     /// Q values of one state: `V + A − mean A`.

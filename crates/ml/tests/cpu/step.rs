@@ -166,7 +166,7 @@ impl Run<'_> {
         };
         let steps = (0..steps)
             .map(|_| {
-                let state = take(72);
+                let state = take(88);
                 let count =
                     |at: usize| u64::from_ne_bytes(state[8 * at..8 * at + 8].try_into().unwrap());
                 let counts = [count(0), count(1), count(2), count(3)];

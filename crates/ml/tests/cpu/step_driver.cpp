@@ -102,7 +102,7 @@ static int run(size_t capacity, size_t rows, size_t dim, size_t actions, size_t 
     std::vector<float> out(2 * capacity * last.outputs), target_out(capacity * last.outputs);
     std::vector<float> bias_partial(tiles * biases);
     std::vector<double> loss_partial(tiles);
-    const size_t norm_blocks = (biases + 31) / 32 + (weights + WEIGHT_CHUNK - 1) / WEIGHT_CHUNK;
+    const size_t norm_blocks = (biases + BIAS_CHUNK - 1) / BIAS_CHUNK + (weights + WEIGHT_CHUNK - 1) / WEIGHT_CHUNK;
     std::vector<double> square_partial(norm_blocks);
     StepState state{};
 

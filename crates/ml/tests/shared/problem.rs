@@ -97,6 +97,32 @@ impl Networks {
     }
 }
 
+/// Parameters of which every hidden unit keeps away from the border of its ReLU.
+pub trait Settle {
+    /// Weights of the hidden layers shrink, and biases become 1 and -1 in turns: sums of inputs of at most
+    /// 1 stay well below that.
+    fn settled(&self, parameters: Vec<f32>) -> Vec<f32>;
+}
+
+impl Settle for NetworkShape {
+    fn settled(&self, mut parameters: Vec<f32>) -> Vec<f32> {
+        for (name, places) in self.named_places() {
+            // The last layers have no ReLU.
+            if name.starts_with("value.1") || name.starts_with("advantage.1") {
+                continue;
+            }
+            for (at, place) in places.into_iter().enumerate() {
+                if name.ends_with("bias") {
+                    parameters[place] = if at % 2 == 0 { 1.0 } else { -1.0 };
+                } else {
+                    parameters[place] *= 0.3;
+                }
+            }
+        }
+        parameters
+    }
+}
+
 /// `‖got − expected‖ / ‖expected‖`, in words where it is too large.
 pub fn close(what: &str, got: &[f32], expected: &[f64], tolerance: f64) -> Result<(), String> {
     if got.len() != expected.len() {

@@ -261,6 +261,11 @@ impl FusedTrainingCtx {
         &self.phases
     }
 
+    /// Takes another timer, such as one with options of its own.
+    pub fn set_phases(&mut self, phases: PhaseTimer) {
+        self.phases = phases;
+    }
+
     /// The stream of the step.
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.stream

@@ -195,7 +195,8 @@ mod tests {
     #[test]
     fn settings_that_cannot_be_are_named() {
         StepOptions::default().check().unwrap();
-        let wrong: [(&str, fn(&mut StepOptions)); 6] = [
+        type Spoil = fn(&mut StepOptions);
+        let wrong: [(&str, Spoil); 6] = [
             ("beta1", |options| options.beta1 = 1.0),
             ("epsilon", |options| options.epsilon = 0.0),
             ("max_grad_norm", |options| options.max_grad_norm = f32::NAN),

@@ -28,6 +28,8 @@ pub struct StepState {
     /// Rows of the newest batch.
     pub rows: u32,
     pub(crate) ticket: u32,
+    pub(crate) power1: f64,
+    pub(crate) power2: f64,
 }
 
 /// What the host may change between steps without capturing anew.
@@ -51,7 +53,7 @@ pub(crate) struct StepSettings {
 }
 
 // The `.cu` file asserts the same sizes.
-const _: () = assert!(size_of::<StepState>() == 72 && size_of::<StepSettings>() == 72);
+const _: () = assert!(size_of::<StepState>() == 88 && size_of::<StepSettings>() == 72);
 
 impl From<&StepOptions> for StepSettings {
     fn from(options: &StepOptions) -> Self {

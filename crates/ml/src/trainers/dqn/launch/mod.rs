@@ -36,8 +36,9 @@ pub const SOURCE: KernelSource = KernelSource {
 
 /// Rows of one block of `td_loss` and `relu_backward`; `ROW_TILE` there.
 const ROW_TILE: usize = 64;
-/// Weights of one block of `grad_norm`; `WEIGHT_CHUNK` there.
-const WEIGHT_CHUNK: usize = 4096;
+/// Weights and biases of one block of `grad_norm`; named so there.
+const WEIGHT_CHUNK: usize = 1024;
+const BIAS_CHUNK: usize = 8;
 /// Enough blocks to fill any device; the kernels stride.
 const MOST_BLOCKS: usize = 2048;
 
@@ -56,7 +57,7 @@ fn stored_bytes(precision: Precision) -> usize {
 
 /// Blocks of `grad_norm`.
 fn norm_blocks(weights: usize, biases: usize) -> usize {
-    biases.div_ceil(32) + weights.div_ceil(WEIGHT_CHUNK)
+    biases.div_ceil(BIAS_CHUNK) + weights.div_ceil(WEIGHT_CHUNK)
 }
 
 /// One thread for each of `work` items, with a bound on the blocks: such kernels stride.

@@ -1,0 +1,305 @@
+//! How a step behaves: the same bits on every path, no waiting, clear refusals.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use libtest_mimic::Failed;
+use ml::TrainError;
+use ml::trainers::dqn::fused_training::{Execution, FusedTrainingCtx, StepOptions};
+use ml::trainers::dqn::options::LearningRate;
+use ml::trainers::dqn::trainer::{DqnTrainer, TrainerOptions};
+use ml_cuda::{CudaError, Precision};
+use ml_dqn::gpu_replay_buffer::GpuBatchPtrs;
+use ml_dqn::{DqnConfig, DqnError, Experience};
+
+use crate::setup::{GAMMA, Setup, experiences, memory, small_options};
+use crate::{Outcome, Test, check};
+
+pub const TESTS: &[Test] = &[
+    ("graphs_and_no_graphs_give_the_same_bits", same_bits),
+    ("two_runs_give_the_same_bits", two_runs),
+    ("a_step_does_not_wait_for_the_gpu", no_wait),
+    ("nan_rewards_skip_the_update_and_are_told", nan),
+    ("batches_that_do_not_fit_are_refused", refused),
+    (
+        "the_default_stream_works_without_graphs_only",
+        default_stream,
+    ),
+    ("a_learning_rate_set_later_reaches_the_graphs", later_rate),
+    ("tracked_events_of_the_caller_do_no_harm", tracked),
+    ("a_buffer_on_another_stream_is_waited_for", other_stream),
+    (
+        "sizes_too_large_for_the_device_name_both_figures",
+        too_large,
+    ),
+    ("a_trainer_logs_one_report_an_epoch", trainer),
+];
+
+/// Parameters after some steps.
+fn trained(
+    execution: Execution,
+    precision: Precision,
+) -> Result<(Vec<f32>, Vec<f32>, f32), Failed> {
+    let setup = Setup::new(80, 45, 512, 2000)?;
+    let mut options = StepOptions::default();
+    options.execution = execution;
+    options.precision = precision;
+    let mut step = setup.step(&options)?;
+    for _ in 0..15 {
+        let batch = setup.sample()?;
+        step.run_full_step(&setup.agent, &batch)?;
+    }
+    let state = step.state_to_host()?;
+    check(state.applied == 15, || format!("{state:?}"))?;
+    Ok((step.parameters()?, step.target_parameters()?, state.loss))
+}
+
+fn same_bits() -> Outcome {
+    for precision in [Precision::Fp32, Precision::Tf32, Precision::Bf16] {
+        let eager = trained(Execution::Eager, precision)?;
+        for execution in [Execution::Mega, Execution::ForwardBackward] {
+            let graphs = trained(execution, precision)?;
+            check(graphs == eager, || {
+                format!("{execution:?} differs from eager in {precision:?}")
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn two_runs() -> Outcome {
+    let one = trained(Execution::Mega, Precision::Tf32)?;
+    let other = trained(Execution::Mega, Precision::Tf32)?;
+    check(one == other, || "another run gave other bits".into())
+}
+
+fn no_wait() -> Outcome {
+    const SPIN: ml_cuda::kernels::KernelSource = ml_cuda::kernels::KernelSource {
+        name: "spin.cu",
+        source: "extern \"C\" __global__ void spin(long long n) { long long b = clock64(); while (clock64() - b < n) {} }",
+        includes: &[],
+        options: &[],
+    };
+    use cudarc::driver::{LaunchConfig, PushKernelArg};
+    let setup = Setup::new(80, 45, 512, 2000)?;
+    let mut step = setup.step(&StepOptions::default())?;
+    let module = ml_cuda::kernels::load(setup.stream.context(), &SPIN)?;
+    let spin = ml_cuda::kernels::function(&module, &SPIN, "spin")?;
+    let batch = setup.agent.memory().sample_profiled(512, step.phases())?;
+    step.run_full_step(&setup.agent, &batch)?;
+    drop(batch);
+    setup.stream.synchronize()?;
+    let one = LaunchConfig {
+        grid_dim: (1, 1, 1),
+        block_dim: (1, 1, 1),
+        shared_mem_bytes: 0,
+    };
+    let cycles = 200_000_000i64;
+    let mut launch = setup.stream.launch_builder(&spin);
+    launch.arg(&cycles);
+    // SAFETY: the kernel takes one i64 and touches no memory.
+    unsafe { launch.launch(one) }?;
+    let began = Instant::now();
+    for _ in 0..10 {
+        let batch = setup.agent.memory().sample_profiled(512, step.phases())?;
+        step.run_full_step(&setup.agent, &batch)?;
+    }
+    let enqueued = began.elapsed();
+    setup.stream.synchronize()?;
+    let all = began.elapsed();
+    check(all.as_millis() >= 90, || {
+        format!("the spin lasted {all:?} only")
+    })?;
+    check(enqueued.as_millis() < 60, || {
+        format!("ten steps took {enqueued:?} to enqueue behind a spin")
+    })
+}
+
+fn nan() -> Outcome {
+    let setup = Setup::new(11, 6, 64, 64)?;
+    let mut spoiled = Setup::new(11, 6, 64, 64)?;
+    let mut rows: Vec<Experience> = experiences(11, 6, 64);
+    for row in &mut rows {
+        row.reward = f32::NAN;
+    }
+    spoiled.agent.memory_mut().push_batch(&rows)?;
+    let mut options = small_options();
+    options.max_skipped_in_row = 3;
+    let mut step = setup.step(&options)?;
+    step.run_full_step(&setup.agent, &setup.sample()?)?;
+    let before = (step.parameters()?, step.target_parameters()?);
+    for _ in 0..2 {
+        step.run_full_step(&spoiled.agent, &spoiled.sample()?)?;
+        setup.stream.synchronize()?;
+        spoiled.stream.synchronize()?;
+    }
+    check(
+        before == (step.parameters()?, step.target_parameters()?),
+        || "a parameter changed".into(),
+    )?;
+    let state = step.state_to_host()?;
+    check(
+        (state.attempts, state.applied, state.skipped_in_row) == (3, 1, 2),
+        || format!("{state:?}"),
+    )?;
+    // The third in a row is told, here or in the next step, whichever sees the copy arrive.
+    let mut outcome = Ok(Default::default());
+    for _ in 0..2 {
+        if outcome.is_ok() {
+            outcome = step.run_full_step(&spoiled.agent, &spoiled.sample()?);
+            setup.stream.synchronize()?;
+        }
+    }
+    check(
+        matches!(outcome, Err(TrainError::NotFinite { in_row: 3, step: 4 })),
+        || format!("{outcome:?}"),
+    )
+}
+
+fn refused() -> Outcome {
+    let setup = Setup::new(11, 6, 64, 200)?;
+    let mut step = setup.step(&small_options())?;
+    let outcome = step.run_full_step(&setup.agent, &GpuBatchPtrs::default());
+    check(
+        matches!(outcome, Err(TrainError::Dqn(DqnError::EmptyBatch))),
+        || format!("{outcome:?}"),
+    )?;
+    let large = setup.agent.memory().sample(65)?;
+    let outcome = step.run_full_step(&setup.agent, &large);
+    check(
+        matches!(&outcome, Err(TrainError::Batch(what)) if what.contains("65") && what.contains("64")),
+        || format!("{outcome:?}"),
+    )?;
+    let other = Setup::new(12, 6, 64, 200)?;
+    let outcome = step.run_full_step(&other.agent, &other.sample()?);
+    check(
+        matches!(&outcome, Err(TrainError::Batch(what)) if what.contains("12") && what.contains("11")),
+        || format!("{outcome:?}"),
+    )?;
+    drop(large);
+    // None of them left a trace.
+    step.run_full_step(&setup.agent, &setup.sample()?)?;
+    let state = step.state_to_host()?;
+    check(state.attempts == 1 && step.steps() == 1, || {
+        format!("{state:?}")
+    })
+}
+
+fn default_stream() -> Outcome {
+    let (context, _stream) = ml_cuda::open(0)?;
+    let setup = Setup::on(context.default_stream(), 11, 6, 64, 200)?;
+    let stream = Arc::clone(&setup.stream);
+    let outcome = FusedTrainingCtx::with_options(&setup.config, small_options(), stream);
+    check(
+        matches!(
+            &outcome,
+            Err(TrainError::Cuda(CudaError::DefaultStreamCapture))
+        ),
+        || format!("{:?}", outcome.map(|_| ())),
+    )?;
+    let mut options = small_options();
+    options.execution = Execution::Eager;
+    let mut step = setup.step(&options)?;
+    step.run_full_step(&setup.agent, &setup.sample()?)?;
+    let state = step.state_to_host()?;
+    check(state.applied == 1, || format!("{state:?}"))
+}
+
+fn later_rate() -> Outcome {
+    let setup = Setup::new(11, 6, 64, 200)?;
+    let mut step = setup.step(&small_options())?;
+    for rate in [1e-3, 5e-4, 0.0] {
+        step.set_learning_rate(LearningRate::constant(rate))?;
+        let before = step.parameters()?;
+        step.run_full_step(&setup.agent, &setup.sample()?)?;
+        let state = step.state_to_host()?;
+        check(state.learning_rate == rate, || format!("{state:?}"))?;
+        check((step.parameters()? == before) == (rate == 0.0), || {
+            format!("at rate {rate}")
+        })?;
+    }
+    let outcome = step.set_learning_rate(LearningRate::constant(f32::NAN));
+    check(matches!(outcome, Err(TrainError::Config(_))), || {
+        format!("{outcome:?}")
+    })
+}
+
+fn tracked() -> Outcome {
+    use cudarc::driver::CudaContext;
+    ml_cuda::device_count()?;
+    // cudarc's own defaults: tracking on, and several streams alive.
+    let context = CudaContext::new(0)?;
+    let (stream, _other) = (context.new_stream()?, context.new_stream()?);
+    let setup = Setup::on(stream, 11, 6, 64, 200)?;
+    let mut step = setup.step(&small_options())?;
+    for _ in 0..5 {
+        step.run_full_step(&setup.agent, &setup.sample()?)?;
+    }
+    check(context.is_event_tracking(), || {
+        "the flag was changed".into()
+    })?;
+    setup.stream.synchronize()?;
+    context.check_err()?;
+    let state = step.state_to_host()?;
+    check(state.applied == 5, || format!("{state:?}"))
+}
+
+/// The same numbers whether buffer and step share a stream or not.
+fn other_stream() -> Outcome {
+    let run = |shared: bool| -> Result<Vec<f32>, Failed> {
+        let setup = Setup::new(80, 45, 512, 2000)?;
+        let stream = if shared {
+            Arc::clone(&setup.stream)
+        } else {
+            setup.stream.context().new_stream()?
+        };
+        let mut step = FusedTrainingCtx::new(&setup.config, stream)?;
+        for _ in 0..20 {
+            let batch = setup.agent.memory().sample_profiled(512, step.phases())?;
+            step.run_full_step(&setup.agent, &batch)?;
+        }
+        step.stream().synchronize()?;
+        setup.stream.synchronize()?;
+        step.phases().finish_epoch();
+        Ok(step.parameters()?)
+    };
+    check(run(true)? == run(false)?, || {
+        "two streams gave other bits than one".into()
+    })
+}
+
+fn too_large() -> Outcome {
+    let setup = Setup::new(11, 6, 64, 200)?;
+    let mut config = setup.config.clone();
+    // 4096 wide layers of 2^18 rows, some of them twice, do not fit into 141 GB.
+    config.batch_size = 1 << 18;
+    let mut options = small_options();
+    options.hidden = vec![4096; 24];
+    let needed = FusedTrainingCtx::bytes_needed(&config, &options)?;
+    let outcome = FusedTrainingCtx::with_options(&config, options, Arc::clone(&setup.stream));
+    check(
+        matches!(&outcome, Err(TrainError::Cuda(CudaError::NotEnoughMemory { needed: asked, .. })) if *asked == needed),
+        || format!("{:?}", outcome.map(|_| ())),
+    )
+}
+
+fn trainer() -> Outcome {
+    let (_context, stream) = ml_cuda::open(0)?;
+    let config = DqnConfig {
+        state_dim: 11,
+        num_actions: 6,
+        batch_size: 64,
+        gamma: GAMMA,
+    };
+    let mut options = TrainerOptions::default();
+    options.step = small_options();
+    options.steps_per_epoch = 20;
+    let memory = memory(&stream, 11, 6, 200)?;
+    let mut trainer = DqnTrainer::with_options(config, options, memory, stream)?;
+    let loss = trainer.train(2)?;
+    check(loss > 0.0 && loss.is_finite(), || format!("{loss}"))?;
+    check(trainer.fused().steps() == 40, || "40 steps".into())?;
+    // The epochs were finished: nothing is left for the next.
+    let left = trainer.fused().phases().finish_epoch();
+    check(left.batches == 0, || "an epoch was left open".into())
+}
