@@ -23,6 +23,12 @@ pub enum TrainError {
     /// A batch that the step cannot take.
     #[error("bad batch: {0}")]
     Batch(String),
+    /// A checkpoint could not be written or read; an older file is as it was.
+    #[error("checkpoint `{}`: {what}", path.display())]
+    Checkpoint {
+        path: std::path::PathBuf,
+        what: String,
+    },
     /// Loss or gradient was not finite for so many steps in a row; none of them changed a parameter.
     #[error(
         "loss or gradient was not finite in {in_row} steps in a row, the last of them step {step}; lower the learning rate, or look for NaN in states and rewards"

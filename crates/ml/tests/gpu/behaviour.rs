@@ -32,6 +32,7 @@ pub const TESTS: &[Test] = &[
         "sizes_too_large_for_the_device_name_both_figures",
         too_large,
     ),
+    ("a_restored_step_goes_on_bit_for_bit", resume),
     ("a_trainer_logs_one_report_an_epoch", trainer),
 ];
 
@@ -281,6 +282,58 @@ fn too_large() -> Outcome {
         matches!(&outcome, Err(TrainError::Cuda(CudaError::NotEnoughMemory { needed: asked, .. })) if *asked == needed),
         || format!("{:?}", outcome.map(|_| ())),
     )
+}
+
+/// Ten steps, against five steps, a checkpoint of step and buffer, and five steps of new ones.
+fn resume() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("step.safetensors");
+    for precision in [Precision::Tf32, Precision::Bf16] {
+        let mut options = small_options();
+        options.precision = precision;
+        let run =
+            |step: &mut FusedTrainingCtx, setup: &Setup, steps: usize| -> Result<(), Failed> {
+                for _ in 0..steps {
+                    step.run_full_step(&setup.agent, &setup.sample()?)?;
+                }
+                Ok(())
+            };
+        let setup = Setup::new(11, 6, 64, 200)?;
+        let mut step = setup.step(&options)?;
+        run(&mut step, &setup, 5)?;
+        step.save(&path)?;
+        let mut saved = Vec::new();
+        setup.agent.memory().save(&mut saved)?;
+        run(&mut step, &setup, 5)?;
+
+        let mut resumed = Setup::new(11, 6, 64, 200)?;
+        resumed.agent.memory_mut().restore(&mut &saved[..])?;
+        let mut other = options.clone();
+        other.seed = 77;
+        let mut resumed_step = resumed.step(&other)?;
+        resumed_step.restore(&path)?;
+        run(&mut resumed_step, &resumed, 5)?;
+        check(
+            resumed_step.parameters()? == step.parameters()?
+                && resumed_step.target_parameters()? == step.target_parameters()?,
+            || format!("{precision:?}: other bits after a resume"),
+        )?;
+        let (one, other) = (step.state_to_host()?, resumed_step.state_to_host()?);
+        check(one == other && resumed_step.steps() == 10, || {
+            format!("{one:?} and {other:?}")
+        })?;
+        // A file that does not fit changes nothing.
+        std::fs::write(&path, b"torn")?;
+        let outcome = resumed_step.restore(&path);
+        check(
+            matches!(&outcome, Err(TrainError::Checkpoint { .. })),
+            || format!("{outcome:?}"),
+        )?;
+        check(resumed_step.parameters()? == step.parameters()?, || {
+            "a parameter changed".into()
+        })?;
+    }
+    Ok(())
 }
 
 fn trainer() -> Outcome {

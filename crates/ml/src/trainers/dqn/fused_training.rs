@@ -9,6 +9,7 @@ use ml_dqn::dqn::{DqnAgent, DqnConfig};
 use ml_dqn::gpu_replay_buffer::{GpuBatchPtrs, StateType};
 
 use super::acting::Policy;
+use super::checkpoint::Snapshot;
 use super::launch::{BatchAddresses, StepKernels, StepMemory};
 use super::options::LearningRate;
 pub use super::options::{Execution, StepOptions, TargetUpdate};
@@ -350,6 +351,27 @@ impl FusedTrainingCtx {
     /// A missing library, or what the driver refused.
     pub fn policy(&self) -> Result<Policy, TrainError> {
         Policy::new(&self.stream, &self.shape, Arc::clone(&self.memory.online))
+    }
+
+    /// Everything that a checkpoint holds. Waits for the GPU.
+    pub(super) fn snapshot(&self) -> Result<Snapshot, TrainError> {
+        Ok(Snapshot {
+            online: self.parameters()?,
+            target: self.target_parameters()?,
+            first: self.memory.first.to_vec()?,
+            second: self.memory.second.to_vec()?,
+            state: self.state_to_host()?,
+        })
+    }
+
+    /// Takes over a snapshot of the same shape.
+    pub(super) fn apply(&mut self, snapshot: &Snapshot) -> Result<(), TrainError> {
+        self.set_parameters(&snapshot.online, &snapshot.target)?;
+        self.memory.first.write(&snapshot.first)?;
+        self.memory.second.write(&snapshot.second)?;
+        self.memory.state.write(&[snapshot.state])?;
+        self.step = snapshot.state.attempts;
+        Ok(())
     }
 
     fn check_batch(&self, batch: &GpuBatchPtrs) -> Result<(), TrainError> {

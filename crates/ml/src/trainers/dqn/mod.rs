@@ -1,6 +1,7 @@
 //! DQN on the GPU: the fused step, and a trainer around it.
 
 pub mod acting;
+pub mod checkpoint;
 pub mod fused_training;
 mod launch;
 pub mod options;
