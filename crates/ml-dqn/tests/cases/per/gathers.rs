@@ -370,7 +370,7 @@ fn n_step_equals_the_oracle(backend: &dyn Backend) {
         let mut tree = Tree::with_states(capacity, &[], 1, false, n_envs);
         let mut log: Vec<Step> = Vec::new();
         while log.len() < 3 * capacity + 7 {
-            let count = 1 + random.below((capacity / 2).max(1).min(300));
+            let count = 1 + random.below((capacity / 2).clamp(1, 300));
             let mut rows = Rows::default();
             let first = log.len() as u64;
             for _ in 0..count {
