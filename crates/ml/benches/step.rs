@@ -1,6 +1,6 @@
 //! Times a whole training step at the reference sizes, phase by phase.
 //!
-//! `step [transitions]`: batch 16,384, network 80 → 384 → 384 → {192 → 1, 192 → 45}, 24.7 million
+//! `step [transitions] [fp32|tf32|bf16]`: batch 16,384, network 80 → 384 → 384 → {192 → 1, 192 → 45}, 24.7 million
 //! transitions. For each precision: the median of the phases with every batch timed, and the time of a
 //! step by one outer pair of events around 200 steps with the timer's own stride.
 
@@ -42,7 +42,14 @@ fn run(stream: &Arc<CudaStream>, transitions: usize) -> Outcome<()> {
     let config = DqnConfig::default();
     let memory = filled(stream, &config, transitions)?;
     let agent = DqnAgent::new(config.clone(), memory)?;
-    for precision in [Precision::Fp32, Precision::Tf32, Precision::Bf16] {
+    let wanted = |precision: &Precision| {
+        let name = format!("{precision:?}").to_lowercase();
+        let names = ["fp32", "tf32", "bf16"];
+        let mut given = std::env::args().filter(|argument| names.contains(&argument.as_str()));
+        given.next().is_none_or(|given| given == name)
+    };
+    let precisions = [Precision::Fp32, Precision::Tf32, Precision::Bf16];
+    for precision in precisions.into_iter().filter(wanted) {
         for execution in [Execution::Mega, Execution::Eager] {
             measure(stream, &config, &agent, precision, execution)?;
         }

@@ -14,6 +14,7 @@ pub const TESTS: &[Test] = &[
     ("tf32_step_is_the_oracles", || small(TF32)),
     ("bf16_step_is_the_oracles", || small(BF16)),
     ("the_reference_network_is_the_oracles", reference),
+    ("the_fused_forward_pass_is_that_of_the_products", fused),
     ("ten_updates_are_the_oracles", updates),
 ];
 
@@ -40,6 +41,15 @@ fn reference() -> Outcome {
     let setup = Setup::new(80, 45, 256, 1000)?;
     for bounds in [FP32, TF32, BF16] {
         one_step(&setup, StepOptions::default(), 256, bounds)?;
+    }
+    // The chain of products, where the fused kernel was used above.
+    let mut options = StepOptions::default();
+    options.fused_forward = false;
+    one_step(&setup, options, 256, BF16)?;
+    // A ragged last tile, and more tiles than blocks.
+    for rows in [1, 129, 300] {
+        let setup = Setup::new(80, 45, rows.max(64), 1000)?;
+        one_step(&setup, StepOptions::default(), rows.max(60), BF16)?;
     }
     Ok(())
 }
@@ -130,6 +140,39 @@ fn compare(
         (state.attempts, state.applied, state.skipped) == (1, 1, 0),
         || format!("{state:?}"),
     )
+}
+
+/// One kernel against the chain of products: the same TD errors and gradients, but for the rounding.
+fn fused() -> Outcome {
+    let setup = Setup::new(80, 45, 20_000, 24_000)?;
+    let shape = setup.shape(&StepOptions::default())?;
+    let [online, target] = [1, 1234].map(|seed| shape.settled(shape.initial_parameters(seed)));
+    let batch = setup.sample()?;
+    let mut outcomes = Vec::new();
+    for fused in [true, false] {
+        let mut options = StepOptions::default();
+        options.precision = Precision::Bf16;
+        options.fused_forward = fused;
+        let mut step = setup.step(&options)?;
+        let hopper = setup.stream.context().compute_capability()? == (9, 0);
+        check(step.is_forward_fused() == (fused && hopper), || {
+            "the other way was taken".into()
+        })?;
+        step.set_parameters(&online, &target)?;
+        step.run_full_step(&setup.agent, &batch)?;
+        let td = setup.stream.clone_dtoh(step.td_errors())?;
+        outcomes.push((td, step.gradient()?));
+    }
+    let wide = |values: &[f32]| {
+        values
+            .iter()
+            .map(|value| f64::from(*value))
+            .collect::<Vec<_>>()
+    };
+    // Two of the same precision differ by less than either does from f64.
+    close("td errors", &outcomes[0].0, &wide(&outcomes[1].0), 1e-2)?;
+    close("gradient", &outcomes[0].1, &wide(&outcomes[1].1), 1e-2)?;
+    Ok(())
 }
 
 /// Updates with everything on: warm-up, clipping, weight decay, Polyak.

@@ -8,4 +8,4 @@ pub mod options;
 mod state;
 pub mod trainer;
 
-pub use launch::SOURCE as STEP_KERNELS;
+pub use launch::{FORWARD_SOURCE as FORWARD_KERNELS, SOURCE as STEP_KERNELS};

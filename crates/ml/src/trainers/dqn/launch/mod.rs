@@ -5,6 +5,7 @@
 //! allocates every array for the same shape and capacity, so that they fit by construction.
 
 mod acting;
+mod fused;
 mod memory;
 mod step;
 
@@ -14,6 +15,7 @@ use ml_cuda::matmul::Precision;
 
 use super::state::{StepSettings, StepState};
 pub(super) use acting::ActingKernels;
+pub use fused::FORWARD_SOURCE;
 pub(super) use memory::{NetworkMemory, StepMemory};
 pub(super) use step::{BatchAddresses, StepKernels};
 

@@ -7,6 +7,7 @@ use ml_cuda::CudaError;
 use ml_cuda::kernels::{function, load};
 use ml_cuda::matmul::{Epilogue, Output, Plan, Precision, Product, Products};
 
+use super::fused::FusedForward;
 use super::memory::{NetworkMemory, StepMemory};
 use super::{SOURCE, norm_blocks, stored_bytes, threads};
 use crate::error::TrainError;
@@ -41,6 +42,8 @@ pub struct StepKernels {
     grad_norm: CudaFunction,
     adam_step: CudaFunction,
     round_to_bf16: CudaFunction,
+    /// Instead of the forward products, where device and sizes allow.
+    fused: Option<FusedForward>,
     /// One for each layer.
     online: Vec<Plan>,
     target: Vec<Plan>,
@@ -50,7 +53,12 @@ pub struct StepKernels {
 }
 
 impl StepKernels {
-    pub fn new(stream: &Arc<CudaStream>, memory: &StepMemory) -> Result<Self, TrainError> {
+    /// `fused`: whether the fused forward kernel may be used.
+    pub fn new(
+        stream: &Arc<CudaStream>,
+        memory: &StepMemory,
+        fused: bool,
+    ) -> Result<Self, TrainError> {
         let module = load(stream.context(), &SOURCE)?;
         let find = |name: &str| function(&module, &SOURCE, name);
         let (loss, relu, upload_f32, upload_bf16) = match memory.precision {
@@ -68,6 +76,11 @@ impl StepKernels {
             ),
         };
         let products = Products::new(stream)?;
+        let fused = if fused {
+            FusedForward::new(stream, memory)?
+        } else {
+            None
+        };
         let layers = &memory.layers;
         let gradient = |product: Product, output: Output, layers: &[Layer]| {
             layers
@@ -90,8 +103,14 @@ impl StepKernels {
             target: forward_plans(&products, layers, memory.capacity, &memory.target)?,
             weight_gradient: gradient(Product::WeightGradient, Output::F32, layers)?,
             input_gradient: gradient(Product::InputGradient, Output::AsInputs, &layers[1..])?,
+            fused,
             stream: Arc::clone(stream),
         })
+    }
+
+    /// Whether the forward pass is one kernel.
+    pub fn is_fused(&self) -> bool {
+        self.fused.is_some()
     }
 
     /// Copies a batch into the step's inputs. `batch.rows` is at most the capacity, which the caller checked.
@@ -144,6 +163,14 @@ impl StepKernels {
 
     /// Forward passes of both networks, and the loss.
     pub fn forward(&self, memory: &StepMemory, td: u64) -> Result<(), TrainError> {
+        match &self.fused {
+            Some(fused) => fused.enqueue()?,
+            None => self.forward_products(memory)?,
+        }
+        self.loss(memory, td)
+    }
+
+    fn forward_products(&self, memory: &StepMemory) -> Result<(), TrainError> {
         let last = memory.layers.len() - 1;
         let next_states = memory.x.address()
             + (memory.capacity * memory.layers[0].inputs * stored_bytes(memory.precision)) as u64;
@@ -167,7 +194,7 @@ impl StepKernels {
             }
             (online_input, target_input) = (online_output, target_output);
         }
-        self.loss(memory, td)
+        Ok(())
     }
 
     fn loss(&self, memory: &StepMemory, td: u64) -> Result<(), TrainError> {
