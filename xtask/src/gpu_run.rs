@@ -238,6 +238,10 @@ impl<'a> Runner<'a> {
         command
             .current_dir(&self.args.bundle)
             .env("FOXHUNT_REPORT_DIR", self.folder_of(program));
+        // With a GPU at hand, "ignored" would be a wrong answer.
+        if self.has_gpu && std::env::var_os("FOXHUNT_REQUIRE_GPU").is_none() {
+            command.env("FOXHUNT_REQUIRE_GPU", "1");
+        }
         command
     }
 
@@ -247,9 +251,6 @@ impl<'a> Runner<'a> {
         command
             .args(["--test-threads=1", "--color=never"])
             .args(&self.args.filter);
-        if self.has_gpu && std::env::var_os("FOXHUNT_REQUIRE_GPU").is_none() {
-            command.env("FOXHUNT_REQUIRE_GPU", "1");
-        }
         command
     }
 
@@ -295,7 +296,7 @@ impl<'a> Runner<'a> {
         .map_err(|e| format!("cannot run `{}`: {e}", command.get_program().display()))?;
         let _ = fs::remove_dir(&folder);
 
-        let result = program_run(&program.name, with, &ended, lines, limit);
+        let result = program_run(&program.name, with, section, &ended, lines, limit);
         println!(
             "  {} in {:.1} s{}",
             result.outcome,
@@ -330,11 +331,12 @@ fn restrictions(args: &Args) -> String {
 fn program_run(
     name: &str,
     with: &str,
+    section: Section,
     ended: &Ended,
     lines: test_lines::TestLines,
     limit: Duration,
 ) -> ProgramRun {
-    let (tests, figures, last_lines) = lines.finish();
+    let told = lines.finish();
     let (outcome, note) = match ended.exit {
         None => (
             Outcome::TimedOut,
@@ -343,16 +345,22 @@ fn program_run(
         Some(status) if status.success() => (Outcome::Ok, None),
         Some(status) => {
             // Failing tests say what is wrong; a program that broke off has its last words instead.
-            let told = tests.iter().any(|test| test.outcome == Outcome::Failed);
-            (
-                Outcome::Failed,
-                Some(if told {
-                    status.to_string()
-                } else {
-                    format!("{status}: {last_lines}")
-                }),
-            )
+            let named = told
+                .tests
+                .iter()
+                .any(|test| test.outcome == Outcome::Failed);
+            let note = if named {
+                status.to_string()
+            } else {
+                format!("{status}: {}", told.last_words())
+            };
+            (Outcome::Failed, Some(note))
         }
+    };
+    let output = if matches!(section, Section::Bench | Section::Train) {
+        told.output
+    } else {
+        Vec::new()
     };
     ProgramRun {
         program: name.into(),
@@ -360,8 +368,9 @@ fn program_run(
         outcome,
         seconds: ended.seconds,
         note,
-        tests,
-        figures,
+        tests: told.tests,
+        figures: told.figures,
+        output,
     }
 }
 

@@ -104,7 +104,7 @@ fn assert_code(output: &Output, code: i32) {
 
 const PASSING_TESTS: &str = "echo 'running 2 tests'
 echo \"test args ... ok\"
-echo \"$* require=${FOXHUNT_REQUIRE_GPU:-no} entries=${FOXHUNT_MAX_ENTRIES:-all}\" >&2
+echo \"$* require=${FOXHUNT_REQUIRE_GPU:-no} entries=${MOST_ENTRIES:-all}\" >&2
 echo 'figure: per_sample = 17.9 us | batch 16,384'
 echo 'test needs_more ... ignored, needs 8 GPUs'";
 
@@ -112,7 +112,10 @@ echo 'test needs_more ... ignored, needs 8 GPUs'";
 fn a_full_run_is_reported_in_both_forms() {
     let machine = Machine::new().with_gpu();
     machine.script("bundle/bin/test", PASSING_TESTS);
-    machine.script("bundle/bin/bench", "echo 'figure: step = 165.25 us'");
+    machine.script(
+        "bundle/bin/bench",
+        "echo 'figure: step = 165.25 us'; echo \"a table, require=$FOXHUNT_REQUIRE_GPU\"",
+    );
     machine.script(
         "bundle/bin/example",
         "echo curve >\"$FOXHUNT_REPORT_DIR/curve.svg\"; echo \"seed $2\"",
@@ -120,7 +123,7 @@ fn a_full_run_is_reported_in_both_forms() {
     // Runs what stands behind its own options, as the real one does.
     machine.script("tools/compute-sanitizer", "while [ \"${1#/}\" = \"$1\" ]; do shift; done; \"$@\"; echo '==== ERROR SUMMARY: 0 errors'");
     machine.manifest(
-        json!([{"tool": "racecheck", "programs": ["ml/test/"], "skip": ["soak"], "environment": {"FOXHUNT_MAX_ENTRIES": "1000000"}, "limit_s": 60}]),
+        json!([{"tool": "racecheck", "programs": ["ml/test/"], "skip": ["soak"], "environment": {"MOST_ENTRIES": "1000000"}, "limit_s": 60}]),
         json!([{"program": "ml/example/cartpole", "arguments": ["--seed", "7"], "limit_s": 60}]),
     );
     let (output, report) = machine.run(&["all"]);
@@ -136,6 +139,7 @@ fn a_full_run_is_reported_in_both_forms() {
     assert_eq!(report["sanitizer"][0]["with"], "racecheck");
     assert_eq!(report["sanitizer"][0]["outcome"], "ok");
     assert_eq!(report["bench"][0]["figures"][0]["value"], 165.25);
+    assert_eq!(report["bench"][0]["output"][1], "a table, require=1");
     assert_eq!(report["train"][0]["with"], "--seed 7");
 
     let log = machine.read("report/output.log");

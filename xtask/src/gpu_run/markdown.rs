@@ -105,6 +105,7 @@ fn section(out: &mut String, heading: &str, runs: &[ProgramRun]) {
                 line(out, &format!("| {} |", cells.join(" | ")));
             }
         }
+        fenced(out, &run.output.join("\n"));
         if !run.tests.is_empty() {
             out.push_str("\n| test | result | seconds |\n|---|---|---:|\n");
             for test in &run.tests {

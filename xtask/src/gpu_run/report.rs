@@ -71,6 +71,9 @@ pub struct ProgramRun {
     pub tests: Vec<TestResult>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub figures: Vec<Figure>,
+    /// The last lines of what a bench or an example printed: their tables are not told apart here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub output: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -244,6 +247,7 @@ impl Report {
                     test("per::c", Outcome::Ignored),
                 ],
                 figures: vec![],
+                output: vec![],
             }],
             ..Self::default()
         }

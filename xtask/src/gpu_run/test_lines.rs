@@ -12,8 +12,10 @@ use std::time::Instant;
 
 use super::report::{Figure, Outcome, TestResult};
 
-/// Last lines that are kept for a program that breaks off.
+/// Last lines that are shown of a program that breaks off.
 const LAST_LINES: usize = 12;
+/// Last lines that are kept of what a program printed besides results.
+const KEPT_LINES: usize = 300;
 /// Of a failure's message, this many characters are kept; `output.log` has the rest.
 const MESSAGE_CHARS: usize = 4000;
 
@@ -28,6 +30,22 @@ pub struct TestLines {
     telling: Option<usize>,
     since: Instant,
     last: VecDeque<String>,
+}
+
+/// What a program's lines came to.
+#[derive(Debug)]
+pub struct Told {
+    pub tests: Vec<TestResult>,
+    pub figures: Vec<Figure>,
+    /// The last lines that it printed, whatever they are.
+    pub output: Vec<String>,
+}
+
+impl Told {
+    /// For a program that broke off.
+    pub fn last_words(&self) -> String {
+        self.output[self.output.len().saturating_sub(LAST_LINES)..].join("\n")
+    }
 }
 
 impl TestLines {
@@ -47,7 +65,7 @@ impl TestLines {
         let line = line.trim_end();
         if !line.is_empty() {
             self.last.push_back(line.to_owned());
-            if self.last.len() > LAST_LINES {
+            if self.last.len() > KEPT_LINES {
                 self.last.pop_front();
             }
         }
@@ -81,7 +99,8 @@ impl TestLines {
             .and_then(|rest| rest.split_once("] "))
         {
             Some((kind, name)) if outcome == Outcome::Ignored && message.is_none() => {
-                (name.trim().to_owned(), Some(kind.to_owned()))
+                let reason = kind.strip_prefix("ignored: ").unwrap_or(kind);
+                (name.trim().to_owned(), Some(reason.to_owned()))
             }
             _ => (name, message),
         };
@@ -101,8 +120,8 @@ impl TestLines {
         Some(shown)
     }
 
-    /// Results, figures, and the last lines in one.
-    pub fn finish(mut self) -> (Vec<TestResult>, Vec<Figure>, String) {
+    /// All of it.
+    pub fn finish(mut self) -> Told {
         if let Some(name) = self.pending.take() {
             let message = Some("the program ended in this test".to_owned());
             let seconds = self.since.elapsed().as_secs_f64();
@@ -120,7 +139,11 @@ impl TestLines {
         {
             *message = message.trim().to_owned();
         }
-        (self.tests, self.figures, Vec::from(self.last).join("\n"))
+        Told {
+            tests: self.tests,
+            figures: self.figures,
+            output: self.last.into(),
+        }
     }
 
     /// Lines between `---- name ----` and the next such line or heading belong to that test's message.
@@ -187,20 +210,20 @@ fn figure(line: &str) -> Option<Figure> {
 mod tests {
     use super::*;
 
-    type Told = (String, Outcome, Option<String>);
+    type Test = (String, Outcome, Option<String>);
 
-    fn read(text: &str) -> (Vec<Told>, Vec<Figure>) {
+    fn read(text: &str) -> (Vec<Test>, Vec<Figure>) {
         let mut lines = TestLines::new();
         for line in text.lines() {
             lines.line(line);
         }
-        let (tests, figures, _) = lines.finish();
+        let told = lines.finish();
         (
-            tests
+            told.tests
                 .into_iter()
                 .map(|t| (t.name, t.outcome, t.message))
                 .collect(),
-            figures,
+            told.figures,
         )
     }
 
@@ -208,7 +231,7 @@ mod tests {
     fn lines_of_both_harnesses_are_read() {
         let (tests, _) = read(
             "\nrunning 5 tests\ntest per::a           ... ok\ntest [gpu] per::b     ... ok\n\
-             test [no CUDA device] per::d ... ignored\ntest per::e ... ignored, needs 8 GPUs\n\
+             test [ignored: no CUDA device] per::d ... ignored\ntest per::e ... ignored, needs 8 GPUs\n\
              test plain ... ignored\ntest dies - should panic ... ok\ntest per::c ... FAILED\n\nfailures:\n\n\
              ---- per::c ----\nindex 3: 1 is not 2\n  seed 7\n\n\nfailures:\n    per::c\n\n\
              test result: FAILED. 2 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
@@ -258,8 +281,9 @@ mod tests {
         for i in 0..40 {
             lines.line(&format!("line {i}"));
         }
-        let (tests, _, last) = lines.finish();
-        assert!(tests.is_empty());
+        let told = lines.finish();
+        assert!(told.tests.is_empty());
+        let last = told.last_words();
         assert!(
             last.starts_with("line 28\n") && last.ends_with("line 39"),
             "{last}"
