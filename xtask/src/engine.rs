@@ -1,6 +1,7 @@
 //! Hands the migrations and the options of the command line to the engine.
 
-use codemod::plan::Plan;
+use codemod::plan::{Plan, PlanOptions, plan};
+use codemod::rule;
 use codemod::verify::Evidence;
 use codemod::walk::Tree;
 
@@ -11,19 +12,34 @@ use crate::migrate::Planner;
 use crate::progress::Progress;
 
 /// The engine, ready to plan.
-pub struct Engine;
+pub struct Engine {
+    migrations: Vec<rule::Migration>,
+    options: PlanOptions,
+}
 
 impl Engine {
-    pub fn new(_: &[&Migration], _: &MigrateArguments) -> Result<Self, Failure> {
-        Ok(Self)
+    pub fn new(migrations: &[&Migration], arguments: &MigrateArguments) -> Result<Self, Failure> {
+        let migrations = migrations
+            .iter()
+            .map(|migration| {
+                rule::Migration::parse(&migration.id, &migration.text)
+                    .map_err(|error| Failure::new(error.to_string()))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let options = PlanOptions {
+            packages: arguments.packages.clone(),
+            ..PlanOptions::default()
+        };
+        Ok(Self {
+            migrations,
+            options,
+        })
     }
 }
 
 impl Planner for Engine {
-    // FIXME: calls `codemod::plan::plan` once the engine is there; until then a run says so and fails.
-    fn plan(&self, _: &Tree, _: &[Evidence], _: &Progress) -> Result<Plan, Failure> {
-        Err(Failure::new(
-            "this build has no engine yet; nothing was written",
-        ))
+    fn plan(&self, tree: &Tree, _: &[Evidence], _: &Progress) -> Result<Plan, Failure> {
+        plan(tree, &self.migrations, &self.options)
+            .map_err(|error| Failure::new(error.to_string()).hint("nothing was written"))
     }
 }

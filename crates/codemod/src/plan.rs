@@ -1,7 +1,27 @@
 //! What a run would do, computed without touching the tree.
+//!
+//! In order: files that hold a name of the rules are found by a search over raw bytes; the packages around them become a
+//! [`World`](crate::world); each file goes through rounds of rewrites until nothing more is proposed; tests, modules and
+//! targets that are dead are deleted; new names are written; what is left is reported.
 
+mod manifests;
+mod records;
+mod sources;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::delete;
+use crate::leftover::Leftover;
+use crate::names;
 use crate::record::Record;
+use crate::rewrite::Rules;
+use crate::rule::{Migration, RuleError};
+use crate::session::{Broken, Session};
 pub use crate::stage::Change;
+use crate::syntax::{STACK_BYTES, Span};
+use crate::tidy;
+use crate::walk::Tree;
+use crate::world::World;
 
 /// The changes of a run and what it has to say about them.
 #[derive(Debug, Clone, Default)]
@@ -12,4 +32,316 @@ pub struct Plan {
     pub records: Vec<Record>,
     /// Files that were looked at and stay as they are.
     pub unchanged: usize,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct PlanOptions {
+    /// Only files of these packages; all where it is empty.
+    pub packages: Vec<String>,
+    /// Parses and resolves every file, also where no name stands.
+    pub exhaustive: bool,
+}
+
+/// Why no plan could be made; nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    #[error(transparent)]
+    Broken(#[from] Broken),
+    #[error("{path}: {source}")]
+    Read { path: String, source: std::io::Error },
+    #[error("there is no package `{0}` in this tree")]
+    NoPackage(String),
+    #[error("the planner stopped: {0}")]
+    Stopped(String),
+}
+
+/// Plans the migrations over a tree.
+///
+/// # Errors
+/// A migration that names what no surface declares, a file that cannot be read, a rewrite whose result does not parse.
+pub fn plan(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<Plan, PlanError> {
+    // The parser is recursive: it gets a stack that no source reaches the end of.
+    std::thread::scope(|scope| {
+        let worker = std::thread::Builder::new().name("plan".into()).stack_size(STACK_BYTES).spawn_scoped(scope, || run(tree, migrations, options));
+        match worker {
+            Ok(handle) => handle.join().unwrap_or_else(|panic| {
+                let text = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+                Err(PlanError::Stopped(text.unwrap_or_else(|| "a panic without a message".into())))
+            }),
+            Err(err) => Err(PlanError::Stopped(format!("no thread: {err}"))),
+        }
+    })
+}
+
+fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<Plan, PlanError> {
+    let found = sources::Sources::read(tree, migrations, options)?;
+    let mut records: Vec<Record> = found.records.clone();
+    if found.hits.is_empty() {
+        return Ok(Plan { changes: vec![], records, unchanged: found.n_files });
+    }
+    let surfaces: Vec<_> = migrations.iter().flat_map(Migration::surfaces).collect();
+    let mut world = World::build(&found.specs, &surfaces, &found);
+    let rules = Rules::compile(&mut world, migrations)?;
+    let mut session = Session::new(&world, &rules);
+    for id in 0..world.files.len() {
+        let file = &world.files[id];
+        if file.path.starts_with('<') || file.contexts.is_empty() {
+            continue;
+        }
+        let at = session.add(id);
+        let work = &mut session.works[at];
+        work.keep = !found.in_scope(&work.path)
+            || work.contexts.iter().any(|context| rules.kept_mods.contains(context))
+            || work.contexts.iter().any(|context| !found.can_see(&world, *context, &rules));
+        if let Err(err) = &file.parsed
+            && found.hits.contains(&file.path)
+        {
+            work.refused = Some(whole(err.at, format!("the file does not parse: {}", err.message), "repair it, then run again"));
+        } else if file.parsed.is_err() {
+            work.keep = true;
+        } else if found.hits.contains(&file.path) && sources::is_generated(&file.text) && !work.keep {
+            work.refused = Some(whole(0, "the file is generated".into(), "change what generates it"));
+        }
+    }
+    let befores = rewrite(&mut session)?;
+    let mut deleted = Vec::new();
+    let mut extra: Vec<(usize, Leftover)> = Vec::new();
+    // Deletions leave things unused, and what is unused may have held up a deletion.
+    loop {
+        let gone = delete::test_code(&mut session)?;
+        let none = gone.is_empty();
+        deleted.extend(gone);
+        let mods = delete::orphaned_mods(&mut session)?;
+        let tidied = tidy_all(&mut session, &befores, &mut deleted)?;
+        if none && !mods && !tidied {
+            break;
+        }
+    }
+    let (mods, left) = delete::modules(&mut session)?;
+    deleted.extend(mods);
+    extra.extend(left);
+    let leftovers = collect_leftovers(&mut session)?;
+    rename(&mut session, &leftovers)?;
+    records.extend(records::of_session(&session, &leftovers, &extra, &deleted, &found));
+    let mut changes = records::changes(&session, &found);
+    manifests::follow(tree, &found, &session, &deleted, &mut changes, &mut records);
+    // A fragment is analysed once for each place; the same thing is said once.
+    records.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()).then_with(|| a.reason.cmp(&b.reason)));
+    records.dedup();
+    changes.sort_by(|a, b| a.path().cmp(b.path()));
+    let unchanged = found.n_files - changes.len().min(found.n_files);
+    Ok(Plan { changes, records, unchanged })
+}
+
+fn whole(at: usize, reason: String, hint: &str) -> Leftover {
+    Leftover { span: Span::new(at, at), rule: "file".into(), reason, suggestion: Some(hint.to_owned()), dead: false }
+}
+
+/// Rounds of rewrites over every file.
+fn rewrite(session: &mut Session<'_>) -> Result<HashMap<usize, tidy::Before>, PlanError> {
+    let mut befores = HashMap::new();
+    for at in 0..session.works.len() {
+        if session.works[at].keep || session.works[at].refused.is_some() || is_deleted_module(session, at) {
+            continue;
+        }
+        if let Some(before) = session.view_before(at, tidy::before) {
+            befores.insert(at, before);
+        }
+        session.rounds(at, &|cx| cx.round())?;
+    }
+    Ok(befores)
+}
+
+fn is_deleted_module(session: &Session<'_>, at: usize) -> bool {
+    let work = &session.works[at];
+    !work.contexts.is_empty() && work.contexts.iter().all(|context| session.rules.deleted_mods.contains_key(context))
+}
+
+/// Locals, labels and private items that this run made unused.
+fn tidy_all(session: &mut Session<'_>, befores: &HashMap<usize, tidy::Before>, deleted: &mut Vec<delete::Deleted>) -> Result<bool, PlanError> {
+    let mut any = false;
+    for at in 0..session.works.len() {
+        let Some(before) = befores.get(&at) else { continue };
+        if session.works[at].deleted || !session.works[at].rope.is_changed() {
+            continue;
+        }
+        for _ in 0..20 {
+            let mut changed = session.rounds(at, &|cx| tidy::locals(cx, before))?;
+            let Some(&context) = session.works[at].contexts.first() else { break };
+            let children = child_text(session, at);
+            let items = session
+                .view(at, context, |cx| {
+                    tidy::items(cx, before, &|name| children.contains(name))
+                        .into_iter()
+                        .map(|(group, what, span)| (group, what, cx.rope.origin(span)))
+                        .collect::<Vec<_>>()
+                })
+                .unwrap_or_default();
+            if !items.is_empty() {
+                let path = session.works[at].path.clone();
+                for (_, what, origin) in &items {
+                    deleted.push(delete::Deleted { path: path.clone(), at: Some(*origin), what: what.clone(), why: "nothing uses it any more".into(), rule: "unused".into() });
+                }
+                let groups: Vec<_> = items.into_iter().map(|(group, _, _)| group).collect();
+                changed |= session.apply(at, &groups)?;
+                changed |= session.rounds(at, &|cx| cx.round())?;
+            }
+            any |= changed;
+            if !changed {
+                break;
+            }
+        }
+    }
+    Ok(any)
+}
+
+/// Identifiers of the files below a file's modules: private items are seen there.
+fn child_text(session: &Session<'_>, at: usize) -> HashSet<String> {
+    let contexts = &session.works[at].contexts;
+    let mut out = HashSet::new();
+    for (other, work) in session.works.iter().enumerate() {
+        if other == at || work.deleted {
+            continue;
+        }
+        let below = work.contexts.iter().any(|&context| contexts.iter().any(|&outer| session.world.is_descendant(context, outer)));
+        let fragment = work.contexts.iter().any(|context| contexts.contains(context));
+        if (below || fragment)
+            && let Ok(file) = crate::syntax::parse(work.rope.text())
+        {
+            out.extend(file.idents.iter().map(|ident| ident.text.clone()));
+        }
+    }
+    out
+}
+
+fn collect_leftovers(session: &mut Session<'_>) -> Result<BTreeMap<usize, Vec<Leftover>>, PlanError> {
+    let mut out = BTreeMap::new();
+    for at in 0..session.works.len() {
+        let work = &session.works[at];
+        if work.deleted || work.refused.is_some() || is_deleted_module(session, at) {
+            continue;
+        }
+        let sees = work.contexts.iter().any(|context| session.rules.kept_mods.contains(context));
+        if work.keep && !sees {
+            continue;
+        }
+        let Some(&context) = work.contexts.first() else { continue };
+        let kept = sees;
+        let found = session
+            .view(at, context, |cx| {
+                let mut found = cx.leftovers();
+                // A module that is kept as it is may name what is retired anywhere.
+                if kept {
+                    found.extend(kept_names(cx));
+                }
+                found
+            })
+            .unwrap_or_default();
+        if !found.is_empty() {
+            let work = &mut session.works[at];
+            for left in &found {
+                let lo = work.rope.origin(left.span.lo);
+                let hi = if left.span.is_empty() { lo } else { work.rope.origin(left.span.hi - 1) + 1 };
+                work.origins.insert((left.span.lo, left.span.hi), Span::new(lo, hi.max(lo)));
+            }
+            out.insert(at, found);
+        }
+    }
+    Ok(out)
+}
+
+fn kept_names(cx: &crate::rewrite::Cx<'_>) -> Vec<Leftover> {
+    let mut out: Vec<Leftover> = Vec::new();
+    for found in cx.an.paths.values() {
+        if let Some(retired) = cx.retired_path(&found.path) {
+            out.push(Leftover {
+                span: found.path.span,
+                rule: retired.rule().to_owned(),
+                reason: format!("`{}` is named in a file that this migration does not touch", found.path.last().name.text),
+                suggestion: Some(format!("write `{}`", cx.world.defs[retired.becomes()].name)),
+                dead: false,
+            });
+        }
+    }
+    out.sort_by_key(|left| left.span.lo);
+    out
+}
+
+/// New names, then imports.
+fn rename(session: &mut Session<'_>, leftovers: &BTreeMap<usize, Vec<Leftover>>) -> Result<(), PlanError> {
+    let mut usage: HashMap<usize, _> = HashMap::new();
+    for at in 0..session.works.len() {
+        if session.works[at].keep || session.works[at].refused.is_some() || session.works[at].deleted {
+            continue;
+        }
+        let context = session.works[at].contexts.first().copied();
+        if let Some(context) = context
+            && let Some(counts) = session.view_before(at, |cx| names::usage(cx, context))
+        {
+            usage.insert(at, counts);
+        }
+        let none = Vec::new();
+        // Positions of what is left, kept in step with the edits by their origin.
+        let left: Vec<Span> = leftovers.get(&at).unwrap_or(&none).iter().map(|left| left.span).collect();
+        let Some(context) = context else { continue };
+        let groups = session.view(at, context, |cx| names::rename_paths(cx, &left)).unwrap_or_default();
+        session.apply(at, &groups)?;
+    }
+    // Which names other files take from each module, as the texts stand now.
+    let mut taken: HashSet<(usize, String)> = HashSet::new();
+    for at in 0..session.works.len() {
+        let Some(&context) = session.works[at].contexts.first() else { continue };
+        if session.works[at].deleted {
+            continue;
+        }
+        let found = session
+            .view(at, context, |cx| {
+                let takes = names::taken_from(cx, context, cx.file);
+                let idents: HashSet<String> = cx.file.idents.iter().map(|ident| ident.text.clone()).collect();
+                (takes, idents)
+            })
+            .ok();
+        let Some((takes, idents)) = found else { continue };
+        for (module, name) in takes {
+            if name.is_empty() {
+                // Everything: what stands in the file may come from there.
+                taken.extend(idents.iter().map(|ident| (module, ident.clone())));
+            } else {
+                // An old name that will be a new one.
+                if let crate::world::Res::Def(def) = session.world.name_in(module, &name, crate::world::Ns::Type, None)
+                    && let Some(new) = session.world.successor(def)
+                {
+                    taken.insert((module, session.world.defs[new].name.clone()));
+                }
+                taken.insert((module, name));
+            }
+        }
+        // Fragments share the scope of what includes them.
+        if session.world.files[session.works[at].id].is_fragment {
+            for &module in &session.works[at].contexts {
+                taken.extend(idents.iter().map(|ident| (module, ident.clone())));
+            }
+        }
+    }
+    for at in 0..session.works.len() {
+        let Some((modules, blocks)) = usage.get(&at) else { continue };
+        let Some(&context) = session.works[at].contexts.first() else { continue };
+        if session.works[at].deleted {
+            continue;
+        }
+        let own = session.works[at].id;
+        let groups = session
+            .view(at, context, |cx| {
+                names::edit_imports(cx, context, modules, blocks, &|module, name| {
+                    // Only what another file takes counts: this one was counted itself.
+                    let _ = own;
+                    taken.contains(&(module, name.to_owned()))
+                })
+            })
+            .unwrap_or_default();
+        session.apply(at, &groups)?;
+    }
+    Ok(())
 }

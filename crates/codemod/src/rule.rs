@@ -42,6 +42,9 @@ pub struct Migration {
     /// Names that nobody else uses: where a receiver's type cannot be told, a use of one is reported.
     #[serde(default)]
     pub distinctive: Vec<String>,
+    /// What a check of the result takes from the new crates.
+    #[serde(default)]
+    pub verify: crate::verify::VerifySpec,
     /// What to write in place of a deleted item, for reports.
     #[serde(default)]
     pub suggest: BTreeMap<String, String>,
@@ -148,6 +151,18 @@ pub struct BracketCalls {
     pub stream_type: String,
     /// Accessor for the field.
     pub accessor: String,
+    /// What it is, where a crate asks for documentation of all that is public.
+    #[serde(default)]
+    pub accessor_doc: Option<String>,
+    /// The pair of methods on the field's type that brackets consist of.
+    pub start: String,
+    pub end: String,
+    /// A method that brackets what follows it, until what it returns is dropped.
+    #[serde(default)]
+    pub scope: Option<String>,
+    /// Traits that the field's type implements: a derive of any other is broken by the field.
+    #[serde(default)]
+    pub derives: Vec<String>,
     #[serde(default)]
     pub phases: Vec<PhaseRule>,
     /// Calls in a caller of the method that get the field as a further argument.
@@ -164,7 +179,10 @@ pub struct PhaseRule {
     pub phase: String,
     /// Methods whose calls belong to the phase.
     pub calls: Vec<String>,
-    /// The stream to bracket on, as an expression over the receiver of the call; none: the struct's own.
+    /// Type whose methods they are, by canonical path; none: the struct itself.
+    #[serde(default)]
+    pub receiver: Option<String>,
+    /// The stream to bracket on, as an accessor on the receiver of the call; none: the struct's own.
     #[serde(default)]
     pub stream_of_receiver: Option<String>,
 }

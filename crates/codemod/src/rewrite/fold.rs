@@ -2,7 +2,7 @@
 //!
 //! Only a `true` or `false` that this run wrote is folded: `if true` in somebody's code is theirs.
 
-use super::emit::{Body, Rest};
+use super::emit::Rest;
 use super::nodes::{Parent, prec};
 use super::*;
 use crate::edit::EditGroup;

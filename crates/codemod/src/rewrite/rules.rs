@@ -162,6 +162,25 @@ impl Rules {
         Ok(rules)
     }
 
+    /// The reason that a rule gives for itself.
+    pub fn why(&self, rule: &str) -> String {
+        if let Some(found) = self.enums.iter().find(|found| found.spec.rule == rule) {
+            return found.spec.why.clone();
+        }
+        if let Some(found) = self.wrappers.iter().find(|found| found.spec.rule == rule) {
+            return found.spec.why.clone();
+        }
+        if let Some(found) = self.brackets.iter().find(|found| found.rule == rule) {
+            return found.why.clone();
+        }
+        match rule {
+            "fold-constant" => "a condition that is always the same now".into(),
+            "imports" => "imports follow the names".into(),
+            "unused" => "nothing uses it any more".into(),
+            _ => String::new(),
+        }
+    }
+
     pub fn retired_def(&self, def: DefId) -> Option<Retired<'_>> {
         if let Some(rule) = self.enums.iter().find(|rule| rule.def == def) {
             return Some(Retired::Enum(rule));

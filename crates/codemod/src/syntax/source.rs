@@ -48,11 +48,6 @@ pub fn parse(text: &str) -> Result<File, ParseFailure> {
     parse_with(text, |rest| syn::parse_str::<syn::File>(rest), |lower, file: syn::File| lower.file(&file))
 }
 
-/// Parses a fragment: the statements of a block, an expression among them.
-pub fn parse_snippet(text: &str) -> Result<File, ParseFailure> {
-    parse(text)
-}
-
 fn parse_with<T>(
     text: &str,
     parse: impl FnOnce(&str) -> syn::Result<T>,

@@ -1,0 +1,421 @@
+//! What the rewrites would not guess: each place that still uses something retired, with the reason.
+
+use std::collections::HashSet;
+
+use crate::analysis::PathRole;
+use crate::rewrite::known::Red;
+use crate::rewrite::{Cx, Retired};
+use crate::syntax::{Expr, ExprKind, FieldInit, ItemKind, MacroArgs, Pat, PatKind, Span};
+use crate::world::{Res, Type};
+
+/// A place that is left for a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    pub span: Span,
+    pub rule: String,
+    pub reason: String,
+    pub suggestion: Option<String>,
+    /// Uses something that has no counterpart at all: a test that does is deleted.
+    pub dead: bool,
+}
+
+impl<'a> Cx<'a> {
+    /// Every leftover of the file, in order, none inside another.
+    pub fn leftovers(&self) -> Vec<Leftover> {
+        let mut out: Vec<Leftover> = Vec::new();
+        self.impl_leftovers(&mut out);
+        for expr in &self.nodes.exprs {
+            if let Some(found) = self.expr_leftover(expr) {
+                out.push(found);
+            }
+        }
+        self.pattern_leftovers(&mut out);
+        self.path_leftovers(&mut out);
+        self.token_leftovers(&mut out);
+        out.sort_by_key(|found| (found.span.lo, std::cmp::Reverse(found.span.hi)));
+        let mut kept: Vec<Leftover> = Vec::new();
+        for found in out {
+            if let Some(last) = kept.iter_mut().find(|last| last.span.overlaps(found.span)) {
+                last.dead |= found.dead;
+                continue;
+            }
+            kept.push(found);
+        }
+        kept
+    }
+
+    fn leftover(&self, span: Span, rule: &str, reason: impl Into<String>, suggestion: Option<String>, dead: bool) -> Leftover {
+        Leftover { span, rule: rule.to_owned(), reason: reason.into(), suggestion, dead }
+    }
+
+    // --- implementations
+
+    fn impl_leftovers(&self, out: &mut Vec<Leftover>) {
+        for (item, _) in &self.nodes.items {
+            let ItemKind::Impl(it) = &item.kind else { continue };
+            let crate::syntax::TyKind::Path(path) = &it.self_ty.kind else { continue };
+            let Some(Retired::Enum(rule)) = self.retired_path(path) else { continue };
+            if self.module_is_deleted(path) {
+                continue;
+            }
+            let what = match &it.of_trait {
+                Some(of) => format!("`{}` is implemented for `{}`, which is gone", of.last().name.text, path.last().name.text),
+                None => format!("methods are added to `{}`, which is gone", path.last().name.text),
+            };
+            let new = &self.world.defs[rule.becomes].name;
+            let head = Span::new(item.span.lo, it.braces.hi);
+            out.push(self.leftover(head, &rule.spec.rule, what, Some(format!("implement it for `{new}`, or drop it where `{new}` has one already")), true));
+        }
+    }
+
+    fn module_is_deleted(&self, path: &crate::syntax::Path) -> bool {
+        self.an.path(path).is_some_and(|found| self.rules.deleted_mods.contains_key(&found.module))
+    }
+
+    // --- expressions
+
+    fn expr_leftover(&self, expr: &'a Expr) -> Option<Leftover> {
+        match &expr.kind {
+            ExprKind::Field { base, member, .. } => {
+                let ty = self.an.ty(base);
+                if let Some(Retired::Wrapper(rule)) = self.retired(ty) {
+                    if let Some(hint) = rule.spec.gone.get(&member.text) {
+                        let reason = format!("`{}` is read on the host", member.text);
+                        return Some(self.leftover(expr.span, &rule.spec.rule, reason, Some(hint.clone()), true));
+                    }
+                    if member.text == rule.spec.payload {
+                        let reason = format!("`{}` is used in a way that is not an option's", member.text);
+                        return Some(self.leftover(expr.span, &rule.spec.rule, reason, Some(format!("use `{}` itself", self.src(base.span))), false));
+                    }
+                    return None;
+                }
+                if !ty.peeled().is_known() && self.rules.distinctive.contains(&member.text) {
+                    let reason = format!("the type of `{}` cannot be told, and `{}` may be what is retired", self.src(base.span), member.text);
+                    let rule = self.rule_of_name(&member.text);
+                    return Some(self.leftover(member.span, &rule, reason, Some("give the variable its type, then run again".into()), false));
+                }
+                None
+            }
+            ExprKind::MethodCall { recv, method, .. } => {
+                let ty = self.an.ty(recv);
+                if let Some(retired) = self.retired(ty) {
+                    let gone = match &retired {
+                        Retired::Enum(rule) => &rule.spec.gone,
+                        Retired::Wrapper(rule) => &rule.spec.gone,
+                    };
+                    if let Some(hint) = gone.get(&method.text) {
+                        let reason = format!("`{}` has no counterpart on `{}`", method.text, self.world.defs[retired.becomes()].name);
+                        return Some(self.leftover(expr.span, retired.rule(), reason, Some(hint.clone()), true));
+                    }
+                    if let Retired::Enum(rule) = &retired
+                        && (rule.spec.some.contains_key(&method.text) || rule.spec.always.contains_key(&method.text))
+                    {
+                        let reason = format!("what `{}()` comes to here could not be told", method.text);
+                        return Some(self.leftover(expr.span, &rule.spec.rule, reason, Some(format!("`{}` is the buffer itself now", self.src(recv.span))), false));
+                    }
+                    return None;
+                }
+                if !ty.peeled().is_known() && self.rules.distinctive.contains(&method.text) {
+                    let reason = format!("the type of `{}` cannot be told, and `{}()` may be what is retired", self.src(recv.span), method.text);
+                    let rule = self.rule_of_name(&method.text);
+                    return Some(self.leftover(method.span, &rule, reason, Some("give the variable its type, then run again".into()), false));
+                }
+                None
+            }
+            ExprKind::Call { callee, .. } => {
+                let ExprKind::Path(path) = &callee.kind else { return None };
+                let mut found = self.value_path_leftover(path)?;
+                found.span = expr.span;
+                Some(found)
+            }
+            ExprKind::Path(path) => self.value_path_leftover(path),
+            ExprKind::Struct { path, fields, .. } => {
+                let Retired::Wrapper(rule) = self.retired_path(path)? else { return None };
+                let why = fields
+                    .iter()
+                    .find(|field: &&FieldInit| rule.spec.gone.contains_key(&field.name.text))
+                    .map_or("holds no batch", |_| "is built from the host");
+                let hint = rule.spec.gone.values().next().cloned();
+                Some(self.leftover(expr.span, &rule.spec.rule, format!("a `{}` that {why} has no counterpart", path.last().name.text), hint, true))
+            }
+            _ => {
+                // An option that is known to be `Some` where nothing reduces it.
+                match self.eval(expr) {
+                    Some(Red::Some(payload)) if !matches!(expr.kind, ExprKind::Ref { .. } | ExprKind::Paren(_)) => {
+                        Some(self.leftover(expr.span, &payload.rule, "what this option comes to here could not be told", None, false))
+                    }
+                    _ => None,
+                }
+            }
+        }
+    }
+
+    fn rule_of_name(&self, name: &str) -> String {
+        for rule in &self.rules.wrappers {
+            if rule.spec.payload == name {
+                return rule.spec.rule.clone();
+            }
+        }
+        self.rules.enums.iter().find(|rule| rule.spec.some.contains_key(name) || rule.spec.always.contains_key(name)).map_or(String::new(), |rule| rule.spec.rule.clone())
+    }
+
+    /// A function, variant or item without a counterpart, as a value.
+    fn value_path_leftover(&self, path: &crate::syntax::Path) -> Option<Leftover> {
+        let found = self.an.path(path)?;
+        if self.rules.deleted_mods.contains_key(&found.module) {
+            return None;
+        }
+        if let Res::Variant(def, at) = found.res
+            && let Some(rule) = self.rules.enums.iter().find(|rule| rule.def == def)
+        {
+            if at == rule.survivor {
+                return Some(self.leftover(path.span, &rule.spec.rule, "the variant is used as a function in a place that is not known", Some("pass the value itself".into()), false));
+            }
+            let crate::world::DefKind::Enum { variants, .. } = &self.world.defs[def].kind else { return None };
+            let hint = rule.spec.gone.values().next().cloned();
+            return Some(self.leftover(path.span, &rule.spec.rule, format!("variant `{}` is gone, with the buffer that it held", variants[at].name), hint, true));
+        }
+        let retired = self.retired_path(path);
+        if let Some(retired) = &retired
+            && path.segs.len() == found.taken + 1
+        {
+            let name = &path.last().name.text;
+            let (gone, unwrap) = match retired {
+                Retired::Enum(rule) => (&rule.spec.gone, &rule.spec.unwrap),
+                Retired::Wrapper(rule) => (&rule.spec.gone, &rule.spec.unwrap),
+            };
+            if let Some(hint) = gone.get(name) {
+                return Some(self.leftover(path.span, retired.rule(), format!("`{name}` makes something that is gone"), Some(hint.clone()), true));
+            }
+            if unwrap.contains(name) {
+                return Some(self.leftover(path.span, retired.rule(), format!("`{name}` is used as a function in a place that is not known"), Some("pass the value itself".into()), false));
+            }
+            return None;
+        }
+        self.deleted_path(path)
+    }
+
+    /// A path to an item of a deleted module.
+    fn deleted_path(&self, path: &crate::syntax::Path) -> Option<Leftover> {
+        let found = self.an.path(path)?;
+        if self.rules.deleted_mods.contains_key(&found.module) {
+            return None;
+        }
+        let (def, rule) = match self.world.unalias(found.res.clone()) {
+            Res::Def(def) => (def, self.rules.deleted_defs.get(&def)?),
+            Res::Variant(def, _) => (def, self.rules.deleted_defs.get(&def)?),
+            _ => return None,
+        };
+        let name = &self.world.defs[def].name;
+        let hint = self.rules.suggest.get(name).cloned();
+        Some(self.leftover(path.span, rule, format!("`{name}` is gone with its module"), hint, true))
+    }
+
+    // --- patterns
+
+    fn pattern_leftovers(&self, out: &mut Vec<Leftover>) {
+        let mut paths: Vec<&crate::analysis::PathUse> = self.an.paths.values().filter(|found| found.role == PathRole::Pattern).collect();
+        paths.sort_by_key(|found| found.path.span.lo);
+        for found in paths {
+            if self.rules.deleted_mods.contains_key(&found.module) {
+                continue;
+            }
+            if let Res::Variant(def, _) = found.res
+                && let Some(rule) = self.rules.enums.iter().find(|rule| rule.def == def)
+            {
+                out.push(self.leftover(found.path.span, &rule.spec.rule, "a pattern of an enum that is gone could not be collapsed", Some("match on the value itself".into()), false));
+            } else if let Some(Retired::Wrapper(rule)) = self.retired_path(&found.path) {
+                let hint = rule.spec.gone.values().next().cloned();
+                out.push(self.leftover(found.path.span, &rule.spec.rule, format!("`{}` is taken apart into fields that are gone", found.path.last().name.text), hint, true));
+            }
+        }
+    }
+
+    // --- types and bounds
+
+    fn path_leftovers(&self, out: &mut Vec<Leftover>) {
+        let mut paths: Vec<&crate::analysis::PathUse> = self.an.paths.values().collect();
+        paths.sort_by_key(|found| found.path.span.lo);
+        let names: HashSet<&str> = self
+            .rules
+            .enums
+            .iter()
+            .map(|rule| rule.def)
+            .chain(self.rules.wrappers.iter().map(|rule| rule.def))
+            .map(|def| self.world.defs[def].name.as_str())
+            .collect();
+        for found in paths {
+            if self.rules.deleted_mods.contains_key(&found.module) {
+                continue;
+            }
+            if matches!(found.role, PathRole::Type | PathRole::Bound)
+                && let Some(leftover) = self.deleted_path(&found.path)
+            {
+                out.push(leftover);
+                continue;
+            }
+            // A retired name that leads nowhere certain.
+            let last = found.path.segs.iter().any(|seg| names.contains(seg.name.text.as_str()));
+            if last && matches!(found.res, Res::Unknown | Res::Ambiguous) && found.path.qself.is_none() {
+                let why = if found.res == Res::Ambiguous { "means different things under different `cfg`s" } else { "cannot be resolved" };
+                let name = found.path.segs.iter().find(|seg| names.contains(seg.name.text.as_str())).map_or("", |seg| seg.name.text.as_str());
+                let rule = self.rule_named(name);
+                out.push(self.leftover(found.path.span, &rule, format!("`{name}` {why} here"), None, false));
+            }
+        }
+    }
+
+    fn rule_named(&self, name: &str) -> String {
+        let of = |def: usize| self.world.defs[def].name == name;
+        if let Some(rule) = self.rules.enums.iter().find(|rule| of(rule.def)) {
+            return rule.spec.rule.clone();
+        }
+        self.rules.wrappers.iter().find(|rule| of(rule.def)).map_or(String::new(), |rule| rule.spec.rule.clone())
+    }
+
+    // --- macros and attributes
+
+    /// Retired names among tokens that nobody parsed.
+    fn token_leftovers(&self, out: &mut Vec<Leftover>) {
+        let names: HashSet<&str> = self
+            .rules
+            .enums
+            .iter()
+            .map(|rule| rule.def)
+            .chain(self.rules.wrappers.iter().map(|rule| rule.def))
+            .chain(self.rules.deleted_defs.keys().copied())
+            .map(|def| self.world.defs[def].name.as_str())
+            .collect();
+        let mut opaque: Vec<(Span, String, bool)> = Vec::new();
+        for expr in &self.nodes.exprs {
+            if let ExprKind::Macro(mac) = &expr.kind
+                && matches!(mac.args, MacroArgs::Opaque)
+                && !matches!(mac.path.last().name.text.as_str(), "stringify" | "concat" | "include_str" | "include_bytes" | "env" | "line" | "file" | "module_path")
+            {
+                opaque.push((mac.inner, format!("in the arguments of `{}!`, which this tool cannot read", mac.path.last().name.text), true));
+            }
+        }
+        for (item, _) in &self.nodes.items {
+            match &item.kind {
+                ItemKind::MacroRules { body } => opaque.push((*body, "in the body of a `macro_rules!`".into(), false)),
+                ItemKind::MacroCall(mac) if mac.path.last().name.text != "include" => {
+                    opaque.push((mac.inner, format!("in the arguments of `{}!`, which this tool cannot read", mac.path.last().name.text), true));
+                }
+                ItemKind::Other => opaque.push((item.span, "in syntax that the parser does not know".into(), false)),
+                _ => {}
+            }
+        }
+        // Names of imports decide whether a name in a macro may be ours; the distinctive ones stand for themselves.
+        for (span, place, _) in opaque {
+            let found: Vec<&crate::syntax::Name> = self.file.idents.iter().filter(|ident| span.contains(ident.span)).collect();
+            let mut lines: HashSet<usize> = HashSet::new();
+            for ident in found {
+                let text = ident.text.as_str();
+                let retired = names.contains(text) && self.may_mean_ours(text, ident.span);
+                let distinctive = self.rules.distinctive.contains(text);
+                let alias = !names.contains(text) && self.alias_is_ours(text);
+                if !(retired || distinctive || alias) {
+                    continue;
+                }
+                let line = crate::syntax::trivia::line_start(self.text, ident.span.lo);
+                if !lines.insert(line) {
+                    continue;
+                }
+                let rule = if distinctive { self.rule_of_name(text) } else { self.rule_named(text) };
+                let rule = if rule.is_empty() { self.rules.deleted_mods.values().next().cloned().unwrap_or_default() } else { rule };
+                // The line of the site, not the whole macro.
+                out.push(self.leftover(ident.span, &rule, format!("`{text}` stands {place}"), Some(self.macro_hint(text)), false));
+            }
+        }
+        // Paths in attribute strings.
+        for (item, _) in &self.nodes.items {
+            for attr in item.attrs.iter().filter(|attr| !attr.is_doc && attr.path != "doc") {
+                for name in &names {
+                    let Some(at) = self.src(attr.span).find(name) else { continue };
+                    let span = Span::new(attr.span.lo + at, attr.span.lo + at + name.len());
+                    let quoted = self.src(attr.span)[..at].matches('"').count() % 2 == 1;
+                    if quoted && self.may_mean_ours(name, span) {
+                        let rule = self.rule_named(name);
+                        out.push(self.leftover(span, &rule, format!("`{name}` stands in an attribute's string"), Some(self.macro_hint(name)), false));
+                    }
+                }
+            }
+        }
+    }
+
+    fn macro_hint(&self, name: &str) -> String {
+        for rule in &self.rules.enums {
+            if self.world.defs[rule.def].name == name {
+                return format!("write `{}`", self.world.defs[rule.becomes].name);
+            }
+        }
+        for rule in &self.rules.wrappers {
+            if self.world.defs[rule.def].name == name {
+                return format!("write `{}`", self.world.defs[rule.becomes].name);
+            }
+            if rule.spec.payload == name {
+                return "the batch is the payload itself now".into();
+            }
+        }
+        self.rules.suggest.get(name).cloned().unwrap_or_else(|| "rewrite it by hand".into())
+    }
+
+    /// Whether a bare name, where it stands, is one of ours or may be: not if it is known to be something else.
+    fn may_mean_ours(&self, name: &str, at: Span) -> bool {
+        let module = self.an.functions.iter().filter(|f| f.span.contains(at)).max_by_key(|f| f.span.lo).map(|f| f.module).or(self.root_module());
+        let Some(module) = module else { return true };
+        match self.world.unalias(self.world.name_in(module, name, crate::world::Ns::Type, Some(module))) {
+            Res::Def(def) => self.rules.retired_def(def).is_some() || self.rules.deleted_defs.contains_key(&def),
+            Res::Unknown | Res::Ambiguous => {
+                // A path before it may say what it is: `other::Name`.
+                let before = self.text[..at.lo].trim_end();
+                match before.strip_suffix("::") {
+                    Some(head) => {
+                        let start = head.rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':' || c == '$')).map_or(0, |n| n + 1);
+                        let path: Vec<&str> = head[start..].split("::").filter(|part| !part.is_empty()).collect();
+                        let path: Vec<&str> = path.into_iter().map(|part| if part == "$crate" { "crate" } else { part }).chain([name]).collect();
+                        let scope = crate::world::Scope { module, blocks: &[], params: &[] };
+                        match self.world.resolve(scope, false, &path, crate::world::Ns::Type) {
+                            (Res::Def(def), _) => self.rules.retired_def(def).is_some() || self.rules.deleted_defs.contains_key(&def),
+                            (Res::Unknown | Res::Ambiguous, _) => true,
+                            _ => false,
+                        }
+                    }
+                    None => true,
+                }
+            }
+            _ => false,
+        }
+    }
+
+    fn alias_is_ours(&self, name: &str) -> bool {
+        let Some(module) = self.root_module() else { return false };
+        if !self.world.mods[module].entries.contains_key(name) {
+            return false;
+        }
+        match self.world.unalias(self.world.name_in(module, name, crate::world::Ns::Type, Some(module))) {
+            Res::Def(def) => self.rules.retired_def(def).is_some(),
+            _ => false,
+        }
+    }
+
+    fn root_module(&self) -> Option<usize> {
+        self.an.functions.first().map(|f| f.module).or_else(|| self.an.paths.values().next().map(|found| found.module))
+    }
+}
+
+/// Whether a pattern binds anything.
+pub fn binds(pat: &Pat) -> bool {
+    match &pat.kind {
+        PatKind::Ident { .. } => true,
+        PatKind::TupleStruct { elems, .. } | PatKind::Tuple(elems) | PatKind::Slice(elems) | PatKind::Or(elems) => elems.iter().any(binds),
+        PatKind::Struct { fields, .. } => fields.iter().any(|field| binds(&field.pat)),
+        PatKind::Ref { inner, .. } | PatKind::Paren(inner) | PatKind::Type { inner, .. } => binds(inner),
+        _ => false,
+    }
+}
+
+/// Whether a type is unknown on its surface.
+pub fn is_unknown(ty: &Type) -> bool {
+    !ty.peeled().is_known()
+}

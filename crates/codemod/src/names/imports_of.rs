@@ -1,0 +1,737 @@
+//! The `use` items of a file, scope by scope.
+
+use std::collections::{HashMap, HashSet};
+
+use super::count_idents;
+use crate::edit::{Edit, EditGroup};
+use crate::rewrite::Cx;
+use crate::syntax::trivia::{self, indent_of, line_end, line_start, next_line, starts_line};
+use crate::syntax::{Block, File, Item, ItemKind, Span, StmtKind, UseKind, UseTree, Vis};
+use crate::world::{DefId, ModId, Ns, Res, Scope};
+
+/// A module or block with imports of its own.
+#[derive(Debug)]
+pub struct UseScope<'f> {
+    pub module: ModId,
+    /// Where its names are seen.
+    pub region: Span,
+    /// Inner modules, where they are not.
+    pub holes: Vec<Span>,
+    pub items: Vec<&'f Item>,
+    pub is_block: bool,
+}
+
+/// The scopes of a file, outermost first.
+pub fn scopes<'f>(cx: &Cx<'f>, module: ModId, text_len: usize) -> Vec<UseScope<'f>> {
+    let mut out = Vec::new();
+    module_scope(cx, &cx.file.items, module, Span::new(0, text_len), &mut out);
+    out
+}
+
+fn module_scope<'f>(cx: &Cx<'f>, items: &'f [Item], module: ModId, region: Span, out: &mut Vec<UseScope<'f>>) {
+    let holes = items
+        .iter()
+        .filter_map(|item| match &item.kind {
+            ItemKind::Mod(it) => it.braces,
+            _ => None,
+        })
+        .collect();
+    out.push(UseScope { module, region, holes, items: items.iter().filter(|item| matches!(item.kind, ItemKind::Use(_))).collect(), is_block: false });
+    let mut nth: HashMap<&str, usize> = HashMap::new();
+    for item in items {
+        block_scopes(item, module, out);
+        if let (ItemKind::Mod(it), Some(name)) = (&item.kind, &item.name) {
+            let n = nth.entry(&name.text).or_default();
+            if let (Some(inner), Some(braces), Some(child)) = (&it.items, it.braces, cx.world.nth_child(module, &name.text, *n)) {
+                module_scope(cx, inner, child, braces, out);
+            }
+            *n += 1;
+        }
+    }
+}
+
+fn block_scopes<'f>(item: &'f Item, module: ModId, out: &mut Vec<UseScope<'f>>) {
+    match &item.kind {
+        ItemKind::Fn(f) => {
+            if let Some(body) = &f.body {
+                block(body, module, out);
+            }
+        }
+        ItemKind::Impl(it) => it.items.iter().for_each(|item| block_scopes(item, module, out)),
+        ItemKind::Trait(it) => it.items.iter().for_each(|item| block_scopes(item, module, out)),
+        _ => {}
+    }
+}
+
+fn block<'f>(body: &'f Block, module: ModId, out: &mut Vec<UseScope<'f>>) {
+    let items: Vec<&'f Item> = body
+        .stmts
+        .iter()
+        .filter_map(|stmt| match &stmt.kind {
+            StmtKind::Item(item) if matches!(item.kind, ItemKind::Use(_)) => Some(&**item),
+            _ => None,
+        })
+        .collect();
+    if !items.is_empty() {
+        out.push(UseScope { module, region: body.span, holes: vec![], items, is_block: true });
+    }
+    fn inner<'f>(expr: &'f crate::syntax::Expr, module: ModId, out: &mut Vec<UseScope<'f>>) {
+        use crate::syntax::ExprKind as E;
+        match &expr.kind {
+            E::If { then, .. } => block(then, module, out),
+            E::Loop { body, .. } | E::While { body, .. } | E::For { body, .. } => block(body, module, out),
+            E::Block { block: b, .. } => block(b, module, out),
+            _ => {}
+        }
+        crate::analysis::children(expr, &mut |child| {
+            // Statements of a block are walked by the block itself.
+            let in_block = match &expr.kind {
+                E::If { then, .. } => then.span.contains(child.span),
+                E::Loop { body, .. } | E::While { body, .. } | E::For { body, .. } => body.span.contains(child.span),
+                E::Block { block: b, .. } => b.span.contains(child.span),
+                _ => false,
+            };
+            if !in_block {
+                inner(child, module, out);
+            }
+        });
+    }
+    for stmt in &body.stmts {
+        match &stmt.kind {
+            StmtKind::Let { init, diverge, .. } => init.iter().chain(diverge).for_each(|expr| inner(expr, module, out)),
+            StmtKind::Expr { expr, .. } => inner(expr, module, out),
+            StmtKind::Item(item) => block_scopes(item, module, out),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Leaf {
+    span: Span,
+    /// As the scope sees it; empty for a glob.
+    name: String,
+    path: Vec<String>,
+    has_alias: bool,
+    is_glob: bool,
+    leading_colon: bool,
+    vis: Vis,
+    has_cfg: bool,
+    /// The identifier that names the item.
+    ident: Span,
+}
+
+fn leaves(item: &Item) -> Vec<Leaf> {
+    let ItemKind::Use(it) = &item.kind else { return vec![] };
+    let mut out = Vec::new();
+    let has_cfg = item.attrs.iter().any(|attr| attr.path == "cfg");
+    fn walk(tree: &UseTree, prefix: &mut Vec<String>, base: &Leaf, out: &mut Vec<Leaf>) {
+        let leaf = |name: &str, path: Vec<String>, has_alias: bool, is_glob: bool, ident: Span| Leaf {
+            span: tree.span,
+            name: name.to_owned(),
+            path,
+            has_alias,
+            is_glob,
+            ident,
+            ..base.clone()
+        };
+        match &tree.kind {
+            UseKind::Path { name, rest } => {
+                prefix.push(name.text.clone());
+                walk(rest, prefix, base, out);
+                prefix.pop();
+            }
+            UseKind::Name(name) if name.text == "self" && !prefix.is_empty() => {
+                out.push(leaf(prefix.last().map_or("", String::as_str), prefix.clone(), false, false, name.span));
+            }
+            UseKind::Name(name) => {
+                let path = prefix.iter().cloned().chain([name.text.clone()]).collect();
+                out.push(leaf(&name.text, path, false, false, name.span));
+            }
+            UseKind::Rename { name, rename } => {
+                let own = (name.text != "self" || prefix.is_empty()).then(|| name.text.clone());
+                out.push(leaf(&rename.text, prefix.iter().cloned().chain(own).collect(), true, false, name.span));
+            }
+            UseKind::Glob => out.push(leaf("", prefix.clone(), false, true, tree.span)),
+            UseKind::Group { items } => items.iter().for_each(|tree| walk(tree, prefix, base, out)),
+        }
+    }
+    let base = Leaf {
+        span: item.span,
+        name: String::new(),
+        path: vec![],
+        has_alias: false,
+        is_glob: false,
+        leading_colon: it.leading_colon,
+        vis: item.vis.clone(),
+        has_cfg,
+        ident: item.span,
+    };
+    walk(&it.tree, &mut vec![], &base, &mut out);
+    out
+}
+
+/// What becomes of a leaf.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Op {
+    Keep,
+    Remove,
+    /// The last name changes, its path stays.
+    Rename(String),
+    /// Another module of the same crate holds it: module and name, below the crate's root.
+    Move { module: Vec<String>, name: String },
+}
+
+/// Edits to the imports of a file.
+///
+/// `before` holds the file as it was, with its scopes in the same order; `used_elsewhere` says whether another file takes a
+/// name from a module of this one.
+pub fn edit_imports(
+    cx: &Cx<'_>,
+    module: ModId,
+    before: &HashMap<ModId, HashMap<String, usize>>,
+    before_blocks: &[HashMap<String, usize>],
+    used_elsewhere: &dyn Fn(ModId, &str) -> bool,
+) -> Vec<EditGroup> {
+    let mut out = Vec::new();
+    let all = scopes(cx, module, cx.text.len());
+    let mut nth_block = 0;
+    for scope in &all {
+        let spans: Vec<Span> = scope.items.iter().map(|item| item.span).collect();
+        let without: Vec<Span> = spans.iter().chain(&scope.holes).copied().collect();
+        let now = count_idents(cx.file, scope.region, &without);
+        let was = if scope.is_block {
+            let was = before_blocks.get(nth_block).cloned().unwrap_or_default();
+            nth_block += 1;
+            was
+        } else {
+            before.get(&scope.module).cloned().unwrap_or_default()
+        };
+        scope_edits(cx, scope, &was, &now, used_elsewhere, &all, &mut out);
+    }
+    out
+}
+
+fn scope_edits(
+    cx: &Cx<'_>,
+    scope: &UseScope<'_>,
+    was: &HashMap<String, usize>,
+    now: &HashMap<String, usize>,
+    used_elsewhere: &dyn Fn(ModId, &str) -> bool,
+    all: &[UseScope<'_>],
+    out: &mut Vec<EditGroup>,
+) {
+    let world = cx.world;
+    let rules = cx.rules;
+    let inner_scopes: Vec<&UseScope<'_>> = all.iter().filter(|inner| scope.region.contains(inner.region) && inner.region != scope.region && !inner.is_block).collect();
+    // Inner modules that take everything from here.
+    let seen_inside = |name: &str| {
+        inner_scopes.iter().any(|inner| {
+            let globs = inner.items.iter().flat_map(|item| leaves(item)).any(|leaf| leaf.is_glob && leaf.path.iter().all(|part| part == "super"))
+                && world.is_descendant(inner.module, scope.module);
+            let spans: Vec<Span> = inner.holes.clone();
+            globs && count_idents(cx.file, inner.region, &spans).contains_key(name)
+        }) || cx.text.contains(&format!("super::{name}"))
+            || inner_names(cx, &inner_scopes, name)
+    };
+    let used_now = |name: &str| now.contains_key(name) || (!scope.is_block && (seen_inside(name) || used_elsewhere(scope.module, name)));
+    let resolve = |leaf: &Leaf, ns: Ns| {
+        let segs: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
+        let from = Scope { module: scope.module, blocks: &[], params: &[] };
+        let (res, n) = world.resolve(from, leaf.leading_colon, &segs, ns);
+        if n == segs.len() { res } else { Res::Unknown }
+    };
+    let all_leaves: Vec<(usize, Leaf)> = scope.items.iter().enumerate().flat_map(|(at, item)| leaves(item).into_iter().map(move |leaf| (at, leaf))).collect();
+    // New names that are here already, and stay.
+    let mut have: HashSet<(DefId, String)> = HashSet::new();
+    for (_, leaf) in &all_leaves {
+        if let Res::Def(def) = resolve(leaf, Ns::Type)
+            && rules.enums.iter().map(|rule| rule.becomes).chain(rules.wrappers.iter().map(|rule| rule.becomes)).any(|new| new == def)
+        {
+            have.insert((def, leaf.name.clone()));
+        }
+    }
+    let mut ops: Vec<Vec<(Leaf, Op)>> = vec![vec![]; scope.items.len()];
+    for (at, leaf) in &all_leaves {
+        let res = match resolve(leaf, Ns::Type) {
+            Res::Unknown => resolve(leaf, Ns::Value),
+            res => res,
+        };
+        let is_pub = leaf.vis != Vis::Private;
+        let op = match &res {
+            _ if cx.is_frozen(leaf.span) => Op::Keep,
+            Res::Def(def) if rules.retired_def(*def).is_some() && !leaf.is_glob => {
+                let retired = rules.retired_def(*def).expect("just found");
+                let old_name = &world.defs[*def].name;
+                let new = retired.becomes();
+                let new_name = world.defs[new].name.clone();
+                if leaf.has_alias {
+                    if !used_now(&leaf.name) && !is_pub { Op::Remove } else { moved(cx, scope.module, leaf, new) }
+                } else if leaf.name != *old_name {
+                    // Another module's alias: it stays, as that is changed where it is made.
+                    if !used_now(&leaf.name) && !is_pub && was.contains_key(&leaf.name) { Op::Remove } else { Op::Keep }
+                } else {
+                    let keep_old = now.contains_key(old_name);
+                    let wants_new = is_pub || used_now(&new_name);
+                    let taken = !matches!(world.name_in(scope.module, &new_name, Ns::Type, Some(scope.module)), Res::Unknown)
+                        && world.name_in(scope.module, &new_name, Ns::Type, Some(scope.module)) != Res::Def(new);
+                    let has_new = have.contains(&(new, new_name.clone()));
+                    if keep_old {
+                        if wants_new && !has_new && !taken {
+                            have.insert((new, new_name.clone()));
+                            add_import(cx, scope, new, out);
+                        }
+                        Op::Keep
+                    } else if has_new || !wants_new || taken {
+                        Op::Remove
+                    } else {
+                        have.insert((new, new_name));
+                        moved(cx, scope.module, leaf, new)
+                    }
+                }
+            }
+            Res::Def(def) if leaf.is_glob && rules.enums.iter().any(|rule| rule.def == *def) => {
+                if variants_left(cx, *def, now) { Op::Keep } else { Op::Remove }
+            }
+            Res::Variant(def, _) if rules.enums.iter().any(|rule| rule.def == *def) => {
+                if used_now(&leaf.name) && !is_pub { Op::Keep } else { Op::Remove }
+            }
+            Res::Def(def) if rules.deleted_defs.contains_key(def) => {
+                if now.contains_key(&leaf.name) { Op::Keep } else { Op::Remove }
+            }
+            Res::Mod(target) if rules.deleted_mods.contains_key(target) && leaf.is_glob => {
+                // Names that only this glob brings and that still stand somewhere keep it.
+                let needed = world.mods[*target].entries.keys().any(|name| now.contains_key(name) && !brought_otherwise(cx, scope.module, name, &all_leaves, *target));
+                if needed && !is_pub { Op::Keep } else { Op::Remove }
+            }
+            Res::Mod(target) if rules.deleted_mods.contains_key(target) => {
+                if now.contains_key(&leaf.name) { Op::Keep } else { Op::Remove }
+            }
+            _ if leaf.is_glob => Op::Keep,
+            Res::Def(def) if matches!(world.defs[*def].kind, crate::world::DefKind::Trait { .. }) => Op::Keep,
+            _ => {
+                // Somebody else's import: it goes only if this run took its last use.
+                let unused = was.contains_key(&leaf.name) && !used_now(&leaf.name);
+                if unused && !is_pub && !leaf.has_cfg && leaf.name != "_" { Op::Remove } else { Op::Keep }
+            }
+        };
+        ops[*at].push((leaf.clone(), op));
+    }
+    for (at, item) in scope.items.iter().enumerate() {
+        if ops[at].iter().all(|(_, op)| *op == Op::Keep) {
+            continue;
+        }
+        item_edits(cx, item, &ops[at], out);
+    }
+    // A new name that came without an old import in this scope: by a glob of a module that is gone, for instance.
+    if !scope.is_block {
+        let news: Vec<DefId> = rules.enums.iter().map(|rule| rule.becomes).chain(rules.wrappers.iter().map(|rule| rule.becomes)).collect();
+        for new in news {
+            let name = &world.defs[new].name;
+            if !now.contains_key(name) || have.contains(&(new, name.clone())) || was.contains_key(name) {
+                continue;
+            }
+            let bare = bare_uses(cx, scope, name);
+            if bare && world.name_in(scope.module, name, Ns::Type, Some(scope.module)) == Res::Unknown && !parent_brings(cx, scope, name, all) {
+                add_import(cx, scope, new, out);
+            }
+        }
+    }
+}
+
+/// A module inside this one takes the name by a path of its own, or by one that leads here.
+fn inner_names(cx: &Cx<'_>, inner: &[&UseScope<'_>], name: &str) -> bool {
+    let _ = cx;
+    inner.iter().any(|scope| scope.items.iter().flat_map(|item| leaves(item)).any(|leaf| leaf.path.first().is_some_and(|part| part == "super") && leaf.path.last().is_some_and(|last| last == name)))
+}
+
+/// Whether a new name is written without a path in front of it.
+fn bare_uses(cx: &Cx<'_>, scope: &UseScope<'_>, name: &str) -> bool {
+    let without: Vec<Span> = scope.items.iter().map(|item| item.span).chain(scope.holes.iter().copied()).collect();
+    cx.file.idents.iter().any(|ident| {
+        ident.text == name
+            && scope.region.contains(ident.span)
+            && !without.iter().any(|span| span.contains(ident.span))
+            && !cx.text[..ident.span.lo].trim_end().ends_with("::")
+    })
+}
+
+/// `use super::*` brings what the parent will import.
+fn parent_brings(cx: &Cx<'_>, scope: &UseScope<'_>, name: &str, all: &[UseScope<'_>]) -> bool {
+    let by_glob = scope.items.iter().flat_map(|item| leaves(item)).any(|leaf| leaf.is_glob && leaf.path == ["super"]);
+    let Some(parent) = cx.world.mods[scope.module].parent else { return false };
+    by_glob && all.iter().any(|outer| outer.module == parent && !outer.is_block && {
+        let spans: Vec<Span> = outer.items.iter().map(|item| item.span).chain(outer.holes.iter().copied()).collect();
+        // The parent imports it if it uses it, or if it imported the old name.
+        count_idents(cx.file, outer.region, &spans).contains_key(name)
+            || outer.items.iter().flat_map(|item| leaves(item)).any(|leaf| {
+                let segs: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
+                let from = Scope { module: outer.module, blocks: &[], params: &[] };
+                matches!(cx.world.resolve(from, leaf.leading_colon, &segs, Ns::Type), (Res::Def(def), n)
+                    if n == segs.len() && cx.rules.retired_def(def).is_some_and(|retired| cx.world.defs[retired.becomes()].name == name))
+            })
+    })
+}
+
+fn variants_left(cx: &Cx<'_>, def: DefId, now: &HashMap<String, usize>) -> bool {
+    match &cx.world.defs[def].kind {
+        crate::world::DefKind::Enum { variants, .. } => variants.iter().any(|variant| now.contains_key(&variant.name)),
+        _ => false,
+    }
+}
+
+fn brought_otherwise(cx: &Cx<'_>, module: ModId, name: &str, leaves: &[(usize, Leaf)], not: ModId) -> bool {
+    leaves.iter().any(|(_, leaf)| leaf.name == name)
+        || cx.world.mods[module].entries.contains_key(name)
+        || cx.world.mods[module].globs.iter().any(|glob| {
+            let segs: Vec<&str> = glob.path.iter().map(String::as_str).collect();
+            let from = Scope { module, blocks: &[], params: &[] };
+            match cx.world.resolve(from, glob.leading_colon, &segs, Ns::Type) {
+                (Res::Mod(target), n) if n == segs.len() && target != not => cx.world.name_in(target, name, Ns::Type, Some(module)) != Res::Unknown,
+                _ => false,
+            }
+        })
+}
+
+/// How a leaf's path changes when its item is replaced by `new`.
+fn moved(cx: &Cx<'_>, from: ModId, leaf: &Leaf, new: DefId) -> Op {
+    let world = cx.world;
+    let name = world.defs[new].name.clone();
+    let segs: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
+    let scope = Scope { module: from, blocks: &[], params: &[] };
+    let (prefix, n) = world.resolve(scope, leaf.leading_colon, &segs[..segs.len() - 1], Ns::Type);
+    if n + 1 != segs.len() {
+        return Op::Rename(name);
+    }
+    match prefix {
+        Res::Mod(module) if cx.rules.deleted_mods.contains_key(&module) => {
+            let path = world.module_path(world.defs[new].module);
+            let below: Vec<String> = path.split("::").skip(1).map(str::to_owned).collect();
+            Op::Move { module: below, name }
+        }
+        _ => Op::Rename(name),
+    }
+}
+
+fn add_import(cx: &Cx<'_>, scope: &UseScope<'_>, new: DefId, out: &mut Vec<EditGroup>) {
+    let path = cx.full_path(scope.module, new);
+    let rule = rule_for(cx, new);
+    let eol = trivia::eol(cx.text);
+    // Beside what it takes the place of, else after the last import.
+    let head = path.split("::").next().unwrap_or_default().to_owned();
+    let name = path.rsplit("::").next().unwrap_or_default().to_owned();
+    for item in &scope.items {
+        let ItemKind::Use(it) = &item.kind else { continue };
+        if item.vis != Vis::Private || !item.attrs.is_empty() {
+            continue;
+        }
+        // `use krate::{…};`
+        if let UseKind::Path { name: first, rest } = &it.tree.kind
+            && first.text == head
+            && let UseKind::Group { items } = &rest.kind
+            && path.matches("::").count() == 1
+        {
+            let at = items.iter().find(|tree| match &tree.kind {
+                UseKind::Name(other) => other.text != "self" && other.text > name,
+                UseKind::Rename { name: other, .. } => other.text > name,
+                _ => false,
+            });
+            if let Some(next) = at {
+                out.push(EditGroup::one(Edit::new(Span::new(next.span.lo, next.span.lo), format!("{name}, "), &rule)));
+                return;
+            }
+            if let Some(last) = items.last() {
+                out.push(EditGroup::one(Edit::new(Span::new(last.span.hi, last.span.hi), format!(", {name}"), &rule)));
+                return;
+            }
+        }
+    }
+    match scope.items.last() {
+        Some(last) => {
+            let indent = indent_of(cx.text, last.span.lo);
+            let at = last.span.hi;
+            out.push(EditGroup::one(Edit::new(Span::new(at, at), format!("{eol}{indent}use {path};"), &rule)));
+        }
+        None => {
+            // In front of the first item of the scope.
+            let first = cx.file.items.iter().find(|item| scope.region.contains(item.span) && !scope.holes.iter().any(|hole| hole.contains(item.span)));
+            let Some(first) = first else { return };
+            let inner: Option<&Item> = if scope.region.lo == 0 { Some(first) } else { None };
+            let at = match inner {
+                Some(item) => item.span.lo,
+                None => scope.region.lo + 1,
+            };
+            let text = if inner.is_some() { format!("use {path};{eol}{eol}") } else { format!("{eol}    use {path};{eol}") };
+            out.push(EditGroup::one(Edit::new(Span::new(at, at), text, &rule)));
+        }
+    }
+}
+
+fn rule_for(cx: &Cx<'_>, new: DefId) -> String {
+    if let Some(rule) = cx.rules.enums.iter().find(|rule| rule.becomes == new) {
+        return rule.spec.rule.clone();
+    }
+    cx.rules.wrappers.iter().find(|rule| rule.becomes == new).map_or(String::new(), |rule| rule.spec.rule.clone())
+}
+
+// --- edits of one item
+
+fn item_edits(cx: &Cx<'_>, item: &Item, ops: &[(Leaf, Op)], out: &mut Vec<EditGroup>) {
+    let ItemKind::Use(it) = &item.kind else { return };
+    let rule = "imports";
+    let op_of = |span: Span| ops.iter().find(|(leaf, _)| leaf.span == span).map_or(&Op::Keep, |(_, op)| op);
+    let mut edits: Vec<Edit> = Vec::new();
+    let gone = tree_edits(cx, &it.tree, &op_of, None, rule, &mut edits);
+    if gone {
+        out.push(EditGroup::one(Edit::new(item_extent(cx.text, item.span), "", rule)));
+        return;
+    }
+    edits.sort_by_key(|edit| (edit.span.lo, edit.span.hi));
+    if !edits.is_empty() {
+        out.push(EditGroup { edits });
+    }
+}
+
+/// Whether nothing of the tree is left; else its edits.
+fn tree_edits<'o>(cx: &Cx<'_>, tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op, parent: Option<&UseTree>, rule: &str, edits: &mut Vec<Edit>) -> bool {
+    match &tree.kind {
+        UseKind::Name(_) | UseKind::Rename { .. } | UseKind::Glob => match op_of(tree.span) {
+            Op::Keep => false,
+            Op::Remove => true,
+            Op::Rename(name) => {
+                let ident = match &tree.kind {
+                    UseKind::Name(ident) | UseKind::Rename { name: ident, .. } => ident.span,
+                    _ => tree.span,
+                };
+                edits.push(Edit::new(ident, name.clone(), rule));
+                false
+            }
+            Op::Move { module, name } => {
+                let ident = match &tree.kind {
+                    UseKind::Name(ident) | UseKind::Rename { name: ident, .. } => ident.span,
+                    _ => tree.span,
+                };
+                // Its own path segment is handled by the parent.
+                let _ = (module, parent);
+                edits.push(Edit::new(ident, name.clone(), rule));
+                false
+            }
+        },
+        UseKind::Path { name, rest } => {
+            let mut inner = Vec::new();
+            if tree_edits(cx, rest, op_of, Some(tree), rule, &mut inner) {
+                return true;
+            }
+            // The module that the leaves came from is gone: they come from another now.
+            let mut targets: Vec<&Vec<String>> = Vec::new();
+            collect_targets(rest, op_of, &mut targets);
+            if let Some(target) = targets.first()
+                && targets.iter().all(|other| other == target)
+                && is_direct(rest)
+            {
+                let kept_old = keeps_any(rest, op_of);
+                if !kept_old && let Some(last) = target.last() {
+                    edits.push(Edit::new(name.span, last.clone(), rule));
+                } else if kept_old {
+                    // Some leaf must stay where it is: the new ones get a tree of their own.
+                    inner.clear();
+                    let names: Vec<String> = moved_names(rest, op_of);
+                    let text = format!("{}::{{{}}}, ", target.join("::"), names.join(", "));
+                    edits.push(Edit::new(Span::new(tree.span.lo, tree.span.lo), text, rule));
+                }
+            }
+            edits.extend(inner);
+            false
+        }
+        UseKind::Group { items } => {
+            let mut gone: Vec<bool> = Vec::new();
+            let mut inner: Vec<Vec<Edit>> = Vec::new();
+            for item in items {
+                let mut own = Vec::new();
+                gone.push(tree_edits(cx, item, op_of, Some(tree), rule, &mut own));
+                inner.push(own);
+            }
+            if !items.is_empty() && gone.iter().all(|gone| *gone) {
+                return true;
+            }
+            for own in inner.into_iter().zip(&gone).filter(|(_, gone)| !**gone).map(|(own, _)| own) {
+                edits.extend(own);
+            }
+            group_deletions(cx.text, tree, items, &gone, rule, edits);
+            false
+        }
+    }
+}
+
+fn is_direct(tree: &UseTree) -> bool {
+    match &tree.kind {
+        UseKind::Name(_) | UseKind::Rename { .. } => true,
+        UseKind::Group { items } => items.iter().all(|item| matches!(item.kind, UseKind::Name(_) | UseKind::Rename { .. } | UseKind::Glob)),
+        _ => false,
+    }
+}
+
+fn collect_targets<'o>(tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op, out: &mut Vec<&'o Vec<String>>) {
+    match &tree.kind {
+        UseKind::Group { items } => items.iter().for_each(|item| collect_targets(item, op_of, out)),
+        UseKind::Path { .. } => {}
+        _ => {
+            if let Op::Move { module, .. } = op_of(tree.span) {
+                out.push(module);
+            }
+        }
+    }
+}
+
+fn keeps_any<'o>(tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op) -> bool {
+    match &tree.kind {
+        UseKind::Group { items } => items.iter().any(|item| keeps_any(item, op_of)),
+        UseKind::Path { rest, .. } => keeps_any(rest, op_of),
+        _ => matches!(op_of(tree.span), Op::Keep),
+    }
+}
+
+fn moved_names<'o>(tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op) -> Vec<String> {
+    match &tree.kind {
+        UseKind::Group { items } => items.iter().flat_map(|item| moved_names(item, op_of)).collect(),
+        UseKind::Rename { rename, .. } => match op_of(tree.span) {
+            Op::Move { name, .. } => vec![format!("{name} as {}", rename.text)],
+            _ => vec![],
+        },
+        _ => match op_of(tree.span) {
+            Op::Move { name, .. } => vec![name.clone()],
+            _ => vec![],
+        },
+    }
+}
+
+/// Takes leaves out of a group, with their commas and their own comments; braces around a single name go too.
+fn group_deletions(text: &str, group: &UseTree, items: &[UseTree], gone: &[bool], rule: &str, edits: &mut Vec<Edit>) {
+    let close = group.span.hi - 1;
+    let kept: Vec<usize> = (0..items.len()).filter(|&at| !gone[at]).collect();
+    let one_line = !group.span.text(text).contains('\n');
+    let any_gone = gone.iter().any(|gone| *gone);
+    if !any_gone {
+        return;
+    }
+    if one_line {
+        if let [only] = kept[..] {
+            let lone_self = matches!(&items[only].kind, UseKind::Name(name) if name.text == "self");
+            let is_rename_self = matches!(&items[only].kind, UseKind::Rename { name, .. } if name.text == "self");
+            if !lone_self && !is_rename_self {
+                edits.push(Edit::new(Span::new(group.span.lo, items[only].span.lo), "", rule));
+                edits.push(Edit::new(Span::new(items[only].span.hi, group.span.hi), "", rule));
+                return;
+            }
+        }
+    }
+    let mut at = 0;
+    while at < items.len() {
+        if !gone[at] {
+            at += 1;
+            continue;
+        }
+        let item = &items[at];
+        let comma = text[item.span.hi..close].find(',').filter(|n| {
+            // The comma behind this item, not one in a comment further on.
+            text[item.span.hi..item.span.hi + n].trim().is_empty() || text[item.span.hi..item.span.hi + n].trim().starts_with("/*")
+        });
+        let end = comma.map_or(item.span.hi, |n| item.span.hi + n + 1);
+        let next = items.get(at + 1).map_or(close, |next| next.span.lo);
+        let line_rest = text[end..line_end(text, end).min(close.max(end))].trim();
+        let own_line = starts_line(text, item.span.lo) && line_end(text, end) <= next && (line_rest.is_empty() || line_rest.starts_with("//") || line_rest.starts_with("/*"));
+        if own_line {
+            let lo = line_start(text, item.span.lo);
+            let hi = next_line(text, end).min(line_start(text, close).max(end));
+            edits.push(Edit::new(Span::new(lo, hi.max(end)), "", rule));
+        } else if at + 1 < items.len() && comma.is_some() {
+            let rest = &text[end..next];
+            let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+            // Starting its line with a neighbour behind it: the indentation stays for that one.
+            edits.push(Edit::new(Span::new(item.span.lo, end + blanks), "", rule));
+        } else {
+            // The last one: what stood in front of it goes with it, unless that goes by itself.
+            let prev = (0..at).rev().find(|&prev| !gone[prev]);
+            let lo = match prev {
+                Some(prev) if (prev + 1..at).all(|between| gone[between]) && prev + 1 == at => items[prev].span.hi,
+                _ => item.span.lo,
+            };
+            let lo = if text[lo..item.span.lo].contains("//") || text[lo..item.span.lo].contains('\n') { item.span.lo } else { lo };
+            edits.push(Edit::new(Span::new(lo, end), "", rule));
+        }
+        at += 1;
+    }
+}
+
+/// An item with its line, a comment at its end, and one blank line where two would meet.
+pub fn item_extent(text: &str, span: Span) -> Span {
+    let mut lo = span.lo;
+    let mut hi = span.hi;
+    let rest = text[hi..line_end(text, hi)].trim_start();
+    if starts_line(text, lo) && (rest.is_empty() || rest.starts_with("//") || (rest.starts_with("/*") && rest.trim_end().ends_with("*/"))) {
+        lo = line_start(text, lo);
+        if lo == 0 && text.starts_with('\u{feff}') {
+            lo = 3;
+        }
+        hi = next_line(text, hi);
+        let above_blank = lo == 0 || text[..lo].trim_end_matches(['\r', '\n']).len() + 1 < lo.saturating_sub(text[..lo].ends_with("\r\n") as usize) || text[line_start(text, lo - 1)..lo].trim().is_empty();
+        let below = text[hi..line_end(text, hi)].trim();
+        let opens = lo > 0 && text[line_start(text, lo - 1)..lo].trim_end().ends_with('{');
+        if below.is_empty() && hi < text.len() && (above_blank || opens) {
+            hi = next_line(text, hi);
+        } else if above_blank && lo > 0 && below.starts_with('}') {
+            lo = line_start(text, lo - 1);
+        }
+    }
+    Span::new(lo, hi)
+}
+
+/// Identifier counts of every module scope of a file, imports left out, and of its block scopes in order.
+pub fn usage(cx: &Cx<'_>, module: ModId) -> (HashMap<ModId, HashMap<String, usize>>, Vec<HashMap<String, usize>>) {
+    let mut modules = HashMap::new();
+    let mut blocks = Vec::new();
+    for scope in scopes(cx, module, cx.text.len()) {
+        let without: Vec<Span> = scope.items.iter().map(|item| item.span).chain(scope.holes.iter().copied()).collect();
+        let counts = count_idents(cx.file, scope.region, &without);
+        if scope.is_block {
+            blocks.push(counts);
+        } else {
+            modules.insert(scope.module, counts);
+        }
+    }
+    (modules, blocks)
+}
+
+/// Names that a file's modules take from other modules: `(module, name)`, with an empty name for all of them.
+pub fn taken_from(cx: &Cx<'_>, module: ModId, file: &File) -> Vec<(ModId, String)> {
+    let mut out = Vec::new();
+    let _ = file;
+    for scope in scopes(cx, module, cx.text.len()) {
+        for leaf in scope.items.iter().flat_map(|item| leaves(item)) {
+            let segs: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
+            let from = Scope { module: scope.module, blocks: &[], params: &[] };
+            let head = if leaf.is_glob { &segs[..] } else { &segs[..segs.len().saturating_sub(1)] };
+            if let (Res::Mod(target), n) = cx.world.resolve(from, leaf.leading_colon, head, Ns::Type)
+                && n == head.len()
+            {
+                let name = if leaf.is_glob { String::new() } else { segs.last().copied().unwrap_or_default().to_owned() };
+                out.push((target, name));
+            }
+        }
+    }
+    // Paths written out: `super::Name`, `crate::a::Name`.
+    for found in cx.an.paths.values() {
+        if found.path.segs.len() < 2 {
+            continue;
+        }
+        let names = found.path.names();
+        let from = Scope { module: found.module, blocks: &[], params: &[] };
+        for cut in 1..names.len() {
+            if let (Res::Mod(target), n) = cx.world.resolve(from, found.path.leading_colon, &names[..cut], Ns::Type)
+                && n == cut
+            {
+                out.push((target, names[cut].to_owned()));
+            }
+        }
+    }
+    out
+}

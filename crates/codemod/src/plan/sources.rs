@@ -1,0 +1,245 @@
+//! Which files and packages a run has to look at.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::rc::Rc;
+
+use rayon::prelude::*;
+
+use super::{PlanError, PlanOptions};
+use crate::manifest::{Package, TargetKind, read_packages};
+use crate::record::{Record, RecordKind};
+use crate::rewrite::Rules;
+use crate::rule::Migration;
+use crate::walk::{FileKind, Tree};
+use crate::world::{CrateKind, CrateSpec, Loader, ModId, World};
+
+pub struct Sources<'t> {
+    tree: &'t Tree,
+    /// Files that hold a name of the rules.
+    pub hits: BTreeSet<String>,
+    pub specs: Vec<CrateSpec>,
+    pub packages: Vec<Package>,
+    pub n_files: usize,
+    /// What there is to say before anything is parsed.
+    pub records: Vec<Record>,
+    cache: RefCell<HashMap<String, Option<Rc<str>>>>,
+    /// Folders of the packages that are asked for.
+    only: Vec<String>,
+    /// Packages that can reach one that the rules speak of.
+    seeing: HashSet<String>,
+}
+
+impl<'t> Sources<'t> {
+    pub fn read(tree: &'t Tree, migrations: &[Migration], options: &PlanOptions) -> Result<Self, PlanError> {
+        let needles: BTreeSet<String> = migrations.iter().flat_map(Migration::needles).collect();
+        let finder = aho_corasick::AhoCorasick::new(&needles).map_err(|err| PlanError::Stopped(err.to_string()))?;
+        let rust: Vec<&crate::walk::TreeFile> = tree.files().iter().filter(|file| file.kind == FileKind::Rust).collect();
+        let found: Vec<Result<Option<(String, bool)>, PlanError>> = rust
+            .par_iter()
+            .map(|file| {
+                let bytes = std::fs::read(&file.absolute).map_err(|source| PlanError::Read { path: file.path.clone(), source })?;
+                let hit = options.exhaustive || holds_word(&finder, &bytes);
+                Ok(hit.then(|| (file.path.clone(), std::str::from_utf8(&bytes).is_ok())))
+            })
+            .collect();
+        let mut hits = BTreeSet::new();
+        let mut records = Vec::new();
+        for one in found {
+            match one? {
+                Some((path, true)) => {
+                    hits.insert(path);
+                }
+                Some((path, false)) => records.push(file_record(RecordKind::Unresolved, &path, "the file is not UTF-8, and holds a name that is retired", Some("re-encode it, then run again"))),
+                None => {}
+            }
+        }
+        let (packages, problems) = read_packages(tree);
+        for problem in problems {
+            let mut record = file_record(RecordKind::Note, &problem.manifest_path, &format!("the manifest could not be understood: {}", problem.message), None);
+            record.line = problem.line;
+            record.column = problem.column;
+            records.push(record);
+        }
+        let only = options
+            .packages
+            .iter()
+            .map(|name| packages.iter().find(|package| package.name == *name).map(|package| package.dir.clone()).ok_or_else(|| PlanError::NoPackage(name.clone())))
+            .collect::<Result<Vec<_>, _>>()?;
+        let n_files = tree.files().iter().filter(|file| matches!(file.kind, FileKind::Rust | FileKind::Manifest)).count();
+        let rule_packages: BTreeSet<String> = migrations.iter().flat_map(|migration| migration.surface.iter().map(|surface| surface.package.clone())).collect();
+        let mut out = Sources { tree, hits, specs: vec![], packages, n_files, records, cache: RefCell::default(), only, seeing: HashSet::new() };
+        if !out.hits.is_empty() {
+            out.pick(&rule_packages, options.exhaustive);
+        }
+        Ok(out)
+    }
+
+    /// The packages that hold a hit, and all of the tree that they depend on.
+    fn pick(&mut self, rule_packages: &BTreeSet<String>, all: bool) {
+        let by_name: HashMap<&str, usize> = self.packages.iter().enumerate().map(|(at, package)| (package.name.as_str(), at)).collect();
+        let dirs: BTreeMap<&str, usize> = self.packages.iter().enumerate().map(|(at, package)| (package.dir.as_str(), at)).collect();
+        let mut wanted: BTreeSet<usize> = BTreeSet::new();
+        for path in &self.hits {
+            let mut dir = crate::world::parent_dir(path);
+            loop {
+                if let Some(&at) = dirs.get(dir) {
+                    wanted.insert(at);
+                    break;
+                }
+                if dir.is_empty() {
+                    break;
+                }
+                dir = crate::world::parent_dir(dir);
+            }
+        }
+        if all {
+            wanted.extend(0..self.packages.len());
+        }
+        let mut queue: Vec<usize> = wanted.iter().copied().collect();
+        while let Some(at) = queue.pop() {
+            for dependency in &self.packages[at].dependencies {
+                if let Some(&next) = by_name.get(dependency.package.as_str())
+                    && wanted.insert(next)
+                {
+                    queue.push(next);
+                }
+            }
+        }
+        // Who can name what is retired: through whatever chain of dependencies.
+        let mut seeing: HashSet<String> = rule_packages.iter().cloned().collect();
+        loop {
+            let n = seeing.len();
+            for package in &self.packages {
+                if package.dependencies.iter().any(|dependency| seeing.contains(&dependency.package)) {
+                    seeing.insert(package.name.clone());
+                }
+            }
+            if seeing.len() == n {
+                break;
+            }
+        }
+        self.seeing = seeing;
+        let mut specs = Vec::new();
+        for at in wanted {
+            let package = &self.packages[at];
+            let mut externs: BTreeMap<String, String> = package.dependencies.iter().map(|dependency| (dependency.extern_name.clone(), dependency.package.clone())).collect();
+            // The lib_name of a dependency in the tree, where code uses that.
+            for dependency in &package.dependencies {
+                if dependency.extern_name == dependency.package.replace('-', "_")
+                    && let Some(&other) = by_name.get(dependency.package.as_str())
+                    && let Some(lib) = &self.packages[other].lib_name
+                {
+                    externs.entry(lib.clone()).or_insert_with(|| dependency.package.clone());
+                }
+            }
+            for target in &package.targets {
+                let kind = match target.kind {
+                    TargetKind::Lib | TargetKind::ProcMacro => CrateKind::Lib,
+                    TargetKind::Bin => CrateKind::Bin,
+                    TargetKind::Test => CrateKind::Test,
+                    TargetKind::Bench => CrateKind::Bench,
+                    TargetKind::Example => CrateKind::Example,
+                    TargetKind::BuildScript => CrateKind::BuildScript,
+                };
+                if self.tree.get(&target.path).is_none() {
+                    continue;
+                }
+                let mut externs = externs.clone();
+                if kind != CrateKind::Lib
+                    && let Some(lib) = &package.lib_name
+                {
+                    externs.insert(lib.clone(), package.name.clone());
+                }
+                let name = match kind {
+                    CrateKind::Lib => package.lib_name.clone().unwrap_or_else(|| package.name.replace('-', "_")),
+                    _ => target.name.replace('-', "_"),
+                };
+                specs.push(CrateSpec { name, package: package.name.clone(), kind, edition: package.edition, root: target.path.clone(), externs });
+            }
+        }
+        // Libraries first: other targets of a package refer to them.
+        specs.sort_by_key(|spec| (spec.kind != CrateKind::Lib, spec.root.clone()));
+        self.specs = specs;
+    }
+
+    /// Whether a file may be changed, as far as `--package` goes.
+    pub fn in_scope(&self, path: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|dir| dir.is_empty() || path.starts_with(&format!("{dir}/")))
+    }
+
+    /// Whether a module's crate can name what is retired at all.
+    pub fn can_see(&self, world: &World, module: ModId, rules: &Rules) -> bool {
+        let krate = &world.crates[world.mods[module].krate];
+        let _ = rules;
+        self.seeing.contains(&krate.package)
+    }
+
+    pub fn text(&self, path: &str) -> Option<Rc<str>> {
+        self.read_text(path)
+    }
+
+    pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
+        std::fs::read(&self.tree.get(path)?.absolute).ok()
+    }
+
+    pub fn tree(&self) -> &Tree {
+        self.tree
+    }
+
+    fn read_text(&self, path: &str) -> Option<Rc<str>> {
+        if let Some(text) = self.cache.borrow().get(path) {
+            return text.clone();
+        }
+        let text = self.tree.get(path).and_then(|file| std::fs::read(&file.absolute).ok()).and_then(|bytes| String::from_utf8(bytes).ok()).map(Rc::from);
+        self.cache.borrow_mut().insert(path.to_owned(), text.clone());
+        text
+    }
+}
+
+impl Loader for Sources<'_> {
+    fn read(&self, path: &str) -> Option<Rc<str>> {
+        self.read_text(path)
+    }
+}
+
+/// Whether the bytes hold one of the names as a whole word.
+fn holds_word(finder: &aho_corasick::AhoCorasick, bytes: &[u8]) -> bool {
+    let is_word = |byte: Option<&u8>| byte.is_some_and(|&byte| byte == b'_' || byte.is_ascii_alphanumeric() || byte >= 0x80);
+    finder.find_overlapping_iter_safe(bytes).any(|(start, end)| !is_word(start.checked_sub(1).and_then(|at| bytes.get(at))) && !is_word(bytes.get(end)))
+}
+
+trait FindAll {
+    fn find_overlapping_iter_safe<'h>(&'h self, bytes: &'h [u8]) -> Box<dyn Iterator<Item = (usize, usize)> + 'h>;
+}
+
+impl FindAll for aho_corasick::AhoCorasick {
+    fn find_overlapping_iter_safe<'h>(&'h self, bytes: &'h [u8]) -> Box<dyn Iterator<Item = (usize, usize)> + 'h> {
+        Box::new(self.find_overlapping_iter(bytes).map(|found| (found.start(), found.end())))
+    }
+}
+
+pub fn file_record(kind: RecordKind, path: &str, reason: &str, suggestion: Option<&str>) -> Record {
+    Record {
+        kind,
+        rule: "file".into(),
+        file: path.to_owned(),
+        line: 1,
+        column: 1,
+        byte_start: 0,
+        byte_end: 0,
+        source: String::new(),
+        before: None,
+        after: None,
+        reason: reason.to_owned(),
+        suggestion: suggestion.map(str::to_owned),
+    }
+}
+
+/// A file that a program wrote: the mark stands in a comment near its top.
+pub fn is_generated(text: &str) -> bool {
+    text.lines().take(20).any(|line| {
+        let line = line.trim_start();
+        line.starts_with("//") && line.contains("@generated")
+    })
+}

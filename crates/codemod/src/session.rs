@@ -1,0 +1,210 @@
+//! The files of one run, between what they were and what they will be.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::analysis::{Analysis, analyze};
+use crate::edit::{Edit, EditGroup, Rope};
+use crate::leftover::Leftover;
+use crate::rewrite::nodes::Nodes;
+use crate::rewrite::{Cx, Rules};
+use crate::syntax::{self, File, ItemKind, ParseFailure, Span, StmtKind};
+use crate::world::{FileId, ModId, World};
+
+/// A round that goes on for longer than this has a rule that undoes another's work.
+const MAX_ROUNDS: usize = 80;
+
+/// One file under edit.
+#[derive(Debug)]
+pub struct Work {
+    pub id: FileId,
+    pub path: String,
+    pub rope: Rope,
+    pub contexts: Vec<ModId>,
+    /// Found when the rewrites were done; spans are those of the text then.
+    pub leftovers: Vec<Leftover>,
+    /// Why the whole file is left as it is.
+    pub refused: Option<Leftover>,
+    pub deleted: bool,
+    /// What was taken out as a whole: original position, and what it was.
+    pub deletions: Vec<(usize, String)>,
+    /// Must not be edited.
+    pub keep: bool,
+    /// Where what is left to a person stood in the original, by its span when it was found.
+    pub origins: HashMap<(usize, usize), Span>,
+}
+
+/// A result that does not parse: an error of this tool or of a rule, never to be written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}:{line}: after `{rule}` the file would not parse: {message}")]
+pub struct Broken {
+    pub path: String,
+    pub line: usize,
+    pub rule: String,
+    pub message: String,
+}
+
+#[derive(Debug)]
+pub struct Session<'w> {
+    pub world: &'w World,
+    pub rules: &'w Rules,
+    pub works: Vec<Work>,
+    /// Original text, parsed, with its analysis: what was used before.
+    before: HashMap<usize, (Rc<File>, Analysis)>,
+}
+
+impl<'w> Session<'w> {
+    pub fn new(world: &'w World, rules: &'w Rules) -> Self {
+        Session { world, rules, works: vec![], before: HashMap::new() }
+    }
+
+    pub fn add(&mut self, id: FileId) -> usize {
+        let file = &self.world.files[id];
+        self.works.push(Work {
+            id,
+            path: file.path.clone(),
+            rope: Rope::new(&file.text),
+            contexts: file.contexts.clone(),
+            leftovers: vec![],
+            refused: None,
+            deleted: false,
+            deletions: vec![],
+            keep: false,
+            origins: HashMap::new(),
+        });
+        self.works.len() - 1
+    }
+
+    /// Looks at the current text of a file, as the body of one of its modules.
+    pub fn view<R>(&self, at: usize, context: ModId, look: impl FnOnce(&Cx<'_>) -> R) -> Result<R, ParseFailure> {
+        let work = &self.works[at];
+        let file = syntax::parse(work.rope.text())?;
+        let analysis = analyze(self.world, &file, work.id, context);
+        Ok(look_at(self.world, self.rules, &file, &work.rope, &analysis, look))
+    }
+
+    /// Looks at a file as it was.
+    pub fn view_before<R>(&mut self, at: usize, look: impl FnOnce(&Cx<'_>) -> R) -> Option<R> {
+        let work = &self.works[at];
+        let context = *work.contexts.first()?;
+        if !self.before.contains_key(&at) {
+            let file = Rc::clone(self.world.files[work.id].parsed.as_ref().ok()?);
+            let analysis = analyze(self.world, &file, work.id, context);
+            self.before.insert(at, (file, analysis));
+        }
+        let (file, analysis) = &self.before[&at];
+        let rope = Rope::new(work.rope.original());
+        Some(look_at(self.world, self.rules, file, &rope, analysis, look))
+    }
+
+    /// Makes edits, and sees to it that the file still parses.
+    pub fn apply(&mut self, at: usize, groups: &[EditGroup]) -> Result<bool, Broken> {
+        let work = &mut self.works[at];
+        let mut edits: Vec<Edit> = Vec::new();
+        for group in groups {
+            // A group that would meet an earlier one waits for the next round.
+            let clash = group.edits.iter().any(|edit| edits.iter().any(|other| other.span.overlaps(edit.span) || (other.span == edit.span && other.text != edit.text)));
+            if !clash {
+                edits.extend(group.edits.iter().cloned());
+            }
+        }
+        if edits.is_empty() {
+            return Ok(false);
+        }
+        let before = work.rope.text().to_owned();
+        let rule = edits[0].rule.clone();
+        if let Err((first, second)) = work.rope.apply(&edits) {
+            return Err(Broken {
+                path: work.path.clone(),
+                line: syntax::LineIndex::new(&before).line(first.span.lo),
+                rule,
+                message: format!("two edits overlap, `{}` and `{}`", first.text, second.text),
+            });
+        }
+        if work.rope.text() == before {
+            return Ok(false);
+        }
+        if let Err(err) = syntax::parse(work.rope.text()) {
+            let line = syntax::LineIndex::new(work.rope.text()).line(err.at);
+            let shown = work.rope.text().lines().nth(line.saturating_sub(1)).unwrap_or_default().trim().to_owned();
+            return Err(Broken { path: work.path.clone(), line, rule, message: format!("{err}, at `{shown}`") });
+        }
+        Ok(true)
+    }
+
+    /// Runs one kind of round over a file until it proposes nothing more. Whether anything changed.
+    pub fn rounds(&mut self, at: usize, propose: &dyn Fn(&Cx<'_>) -> Vec<EditGroup>) -> Result<bool, Broken> {
+        let Some(&context) = self.works[at].contexts.first() else { return Ok(false) };
+        let mut changed = false;
+        for _ in 0..MAX_ROUNDS {
+            if self.works[at].deleted || self.works[at].keep || self.works[at].refused.is_some() {
+                return Ok(changed);
+            }
+            let groups = match self.view(at, context, |cx| propose(cx)) {
+                Ok(groups) => groups,
+                Err(err) => {
+                    return Err(Broken { path: self.works[at].path.clone(), line: 0, rule: String::new(), message: err.to_string() });
+                }
+            };
+            if groups.is_empty() || !self.apply(at, &groups)? {
+                return Ok(changed);
+            }
+            changed = true;
+        }
+        Err(Broken { path: self.works[at].path.clone(), line: 0, rule: "rounds".into(), message: "the rewrites do not come to an end".into() })
+    }
+}
+
+fn look_at<R>(world: &World, rules: &Rules, file: &File, rope: &Rope, analysis: &Analysis, look: impl FnOnce(&Cx<'_>) -> R) -> R {
+    let text = rope.text();
+    let frozen = frozen(text, file, rules, analysis, world);
+    let cx = Cx { world, rules, file, text, an: analysis, nodes: Nodes::new(file), rope, frozen: &frozen };
+    look(&cx)
+}
+
+/// What must not be touched: items and statements under a `migrate: keep` comment, and implementations for a retired enum.
+fn frozen(text: &str, file: &File, rules: &Rules, analysis: &Analysis, world: &World) -> Vec<Span> {
+    let mut out = Vec::new();
+    let nodes = Nodes::new(file);
+    for (at, _) in text.match_indices("migrate: keep") {
+        let line = syntax::trivia::line_start(text, at);
+        if !text[line..at].trim_start().starts_with("//") {
+            continue;
+        }
+        let next = syntax::trivia::next_line(text, at);
+        let items = nodes.items.iter().map(|(item, _)| item.span).filter(|span| span.lo >= next);
+        let stmts = nodes.owners.keys().copied().collect::<Vec<_>>();
+        let _ = stmts;
+        let first_item = items.min_by_key(|span| span.lo);
+        let first_stmt = all_statements(file).into_iter().filter(|span| span.lo >= next).min_by_key(|span| span.lo);
+        let found = [first_item, first_stmt].into_iter().flatten().min_by_key(|span| span.lo);
+        out.extend(found);
+    }
+    for (item, _) in &nodes.items {
+        let ItemKind::Impl(it) = &item.kind else { continue };
+        let syntax::TyKind::Path(path) = &it.self_ty.kind else { continue };
+        let Some(found) = analysis.path(path) else { continue };
+        if rules.deleted_mods.contains_key(&found.module) {
+            continue;
+        }
+        if let crate::world::Res::Def(def) = world.unalias(found.res.clone())
+            && rules.enums.iter().any(|rule| rule.def == def)
+        {
+            out.push(item.span);
+        }
+    }
+    out
+}
+
+fn all_statements(file: &File) -> Vec<Span> {
+    let nodes = Nodes::new(file);
+    let mut out: Vec<Span> = nodes.lets.iter().map(|at| at.stmt.span).collect();
+    for expr in &nodes.exprs {
+        if let Some(crate::rewrite::nodes::Parent::Stmt { stmt, .. }) = nodes.parent(expr)
+            && matches!(stmt.kind, StmtKind::Expr { .. })
+        {
+            out.push(stmt.span);
+        }
+    }
+    out
+}

@@ -1,0 +1,298 @@
+//! What the rewrites left without a use: locals, `mut`, labels, private items.
+//!
+//! Only what was used before and is not any more: everything is compared with the file as it was.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::analysis::{LocalKind, walk};
+use crate::edit::{Edit, EditGroup};
+use crate::names::{count_idents, item_extent};
+use crate::rewrite::Cx;
+use crate::rewrite::nodes::Parent;
+use crate::syntax::{Expr, ExprKind, Item, ItemKind, PatKind, ReceiverKind, Span, StmtKind, Vis};
+use crate::world::Type;
+
+const RULE: &str = "unused";
+
+/// What was in use before: by where it stood in the original.
+#[derive(Debug, Default)]
+pub struct Before {
+    locals: HashSet<usize>,
+    needed_mut: HashSet<usize>,
+    labels: HashSet<usize>,
+    /// Private items with a use, by where their name stands.
+    items: HashSet<usize>,
+}
+
+pub fn before(cx: &Cx<'_>) -> Before {
+    let mut out = Before::default();
+    for local in &cx.an.locals {
+        if !local.uses.is_empty() {
+            out.locals.insert(local.span.lo);
+        }
+    }
+    for id in 0..cx.an.locals.len() {
+        if cx.an.locals[id].mutable && needs_mut(cx, id) {
+            out.needed_mut.insert(cx.an.locals[id].span.lo);
+        }
+    }
+    for (label, used) in labels(cx) {
+        if used {
+            out.labels.insert(label.lo);
+        }
+    }
+    for (item, _) in &cx.nodes.items {
+        if let Some(name) = &item.name
+            && private_uses(cx, item) > 0
+        {
+            out.items.insert(name.span.lo);
+        }
+    }
+    out
+}
+
+/// Edits for locals, `mut` and labels that have no use any more.
+pub fn locals(cx: &Cx<'_>, before: &Before) -> Vec<EditGroup> {
+    let mut out: Vec<EditGroup> = Vec::new();
+    let was = |at: usize, set: &HashSet<usize>| cx.rope.exact_origin(at).is_some_and(|origin| set.contains(&origin));
+    for (id, local) in cx.an.locals.iter().enumerate() {
+        if local.kind == LocalKind::SelfParam || cx.is_frozen(local.span) || local.name.starts_with('_') {
+            continue;
+        }
+        if local.uses.is_empty() && was(local.span.lo, &before.locals) {
+            if let Some(group) = drop_local(cx, id) {
+                out.push(group);
+            }
+            continue;
+        }
+        if local.mutable && was(local.span.lo, &before.needed_mut) && !needs_mut(cx, id) {
+            // `mut ` in front of the name.
+            let head = cx.text[..local.span.lo].trim_end();
+            if let Some(head) = head.strip_suffix("mut") {
+                out.push(EditGroup::one(Edit::new(Span::new(head.len(), local.span.lo), "", RULE)));
+            }
+        }
+    }
+    for (label, used) in labels(cx) {
+        if !used && was(label.lo, &before.labels) {
+            let rest = &cx.text[label.hi..];
+            let colon = rest.find(':').map_or(0, |n| n + 1);
+            let blanks = rest[colon..].len() - rest[colon..].trim_start_matches(' ').len();
+            out.push(EditGroup::one(Edit::new(Span::new(label.lo, label.hi + colon + blanks), "", RULE)));
+        }
+    }
+    out
+}
+
+fn drop_local(cx: &Cx<'_>, id: usize) -> Option<EditGroup> {
+    let local = &cx.an.locals[id];
+    match local.kind {
+        LocalKind::Let => {
+            let at = cx.nodes.lets.iter().find(|at| match &at.stmt.kind {
+                StmtKind::Let { pat, .. } => pat.span.contains(local.span),
+                _ => false,
+            })?;
+            let StmtKind::Let { pat, init, diverge: None, .. } = &at.stmt.kind else { return underscore(cx, local.span, false) };
+            if !matches!(pat.kind, PatKind::Ident { sub: None, .. }) {
+                return underscore(cx, local.span, in_shorthand(cx, local.span));
+            }
+            match init {
+                None => cx.delete_stmt(at.stmt, at.block, at.at, RULE).map(EditGroup::one),
+                Some(init) if cx.is_pure(init) => cx.delete_stmt(at.stmt, at.block, at.at, RULE).map(EditGroup::one),
+                Some(init) => {
+                    // A lock that is bound to nothing is let go at once, and the compiler refuses that.
+                    if is_guard(cx, cx.an.ty(init)) {
+                        let text = format!("drop({});", cx.src(init.span));
+                        return cx.edit(at.stmt.span, text, RULE);
+                    }
+                    cx.edit(pat.span, "_", RULE)
+                }
+            }
+        }
+        LocalKind::Param | LocalKind::ClosureParam | LocalKind::Pattern => underscore(cx, local.span, in_shorthand(cx, local.span)),
+        LocalKind::SelfParam => None,
+    }
+}
+
+fn is_guard(cx: &Cx<'_>, ty: &Type) -> bool {
+    match ty {
+        Type::Adt(def, _) => matches!(cx.world.defs[*def].name.as_str(), "MutexGuard" | "RwLockReadGuard" | "RwLockWriteGuard"),
+        _ => false,
+    }
+}
+
+/// A field pattern in its short form: `{ name, .. }`.
+fn in_shorthand(cx: &Cx<'_>, span: Span) -> bool {
+    let before = cx.text[..span.lo].trim_end();
+    let after = cx.text[span.hi..].trim_start();
+    (before.ends_with('{') || before.ends_with(',')) && (after.starts_with(',') || after.starts_with('}')) && {
+        // Inside of braces rather than of a tuple.
+        let mut depth = 0i32;
+        let mut brace = false;
+        for c in cx.text[..span.lo].chars().rev() {
+            match c {
+                ')' | ']' | '}' => depth += 1,
+                '(' | '[' if depth == 0 => break,
+                '{' if depth == 0 => {
+                    brace = true;
+                    break;
+                }
+                '(' | '[' | '{' => depth -= 1,
+                '|' if depth == 0 => break,
+                _ => {}
+            }
+        }
+        brace
+    }
+}
+
+fn underscore(cx: &Cx<'_>, span: Span, shorthand: bool) -> Option<EditGroup> {
+    let name = cx.src(span);
+    let text = if shorthand { format!("{name}: _") } else { format!("_{}", name.trim_start_matches("r#")) };
+    // `mut` in front has no purpose either.
+    let head = cx.text[..span.lo].trim_end();
+    let lo = match head.strip_suffix("mut") {
+        Some(rest) if rest.ends_with([' ', '(', ',', '|', '\n']) || rest.is_empty() => rest.len(),
+        _ => span.lo,
+    };
+    cx.edit(Span::new(lo, span.hi), text, RULE)
+}
+
+/// Whether anything is done with a local that needs it to be `mut`.
+fn needs_mut(cx: &Cx<'_>, id: usize) -> bool {
+    let local = &cx.an.locals[id];
+    local.uses.iter().any(|at| {
+        let Some(expr) = at.expr.and_then(|id| cx.nodes.by_id.get(&id).copied()) else { return false };
+        changes(cx, expr)
+    })
+}
+
+fn changes(cx: &Cx<'_>, expr: &Expr) -> bool {
+    match cx.nodes.parent(expr) {
+        Some(Parent::Expr(outer)) => match &outer.kind {
+            ExprKind::Field { .. } | ExprKind::Index { .. } | ExprKind::Paren(_) => {
+                if let ExprKind::Index { index, .. } = &outer.kind
+                    && index.id == expr.id
+                {
+                    return false;
+                }
+                changes(cx, outer)
+            }
+            ExprKind::Ref { mutable, .. } => *mutable,
+            ExprKind::RawRef(_) => true,
+            ExprKind::Assign { lhs, .. } => lhs.id == expr.id,
+            ExprKind::Binary { op: crate::syntax::BinOp::AssignOp, lhs, .. } => lhs.id == expr.id,
+            ExprKind::MethodCall { recv, method, .. } if recv.id == expr.id => match cx.an.methods.get(&outer.id) {
+                Some(hit) => {
+                    let by_ref_mut = hit.def.sig.receiver.as_ref().is_some_and(|receiver| receiver.kind == ReceiverKind::RefMut);
+                    // Through a `&mut` the local itself is not changed.
+                    by_ref_mut && !matches!(cx.an.ty(expr), Type::Ref(true, _))
+                }
+                None => !matches!(method.text.as_str(), "clone" | "to_owned" | "to_string" | "into" | "as_ref" | "len" | "is_empty" | "iter"),
+            },
+            // A closure that captures it, a macro: not known.
+            ExprKind::Macro(_) => false,
+            ExprKind::Match { scrutinee, .. } => scrutinee.id == expr.id,
+            ExprKind::Let { value, .. } => value.id == expr.id,
+            ExprKind::For { .. } => true,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Labels of loops and blocks, and whether anything jumps to them.
+fn labels(cx: &Cx<'_>) -> Vec<(Span, bool)> {
+    let mut out = Vec::new();
+    for expr in &cx.nodes.exprs {
+        let label = match &expr.kind {
+            ExprKind::Loop { label, .. } | ExprKind::While { label, .. } | ExprKind::For { label, .. } | ExprKind::Block { label, .. } => label,
+            _ => continue,
+        };
+        let Some(label) = label else { continue };
+        let mut used = false;
+        walk(expr, &mut |inner| {
+            if let ExprKind::Break { label: Some(to), .. } | ExprKind::Continue { label: Some(to) } = &inner.kind {
+                used |= to.text == label.text;
+            }
+        });
+        // Macros may hold jumps that nobody parsed.
+        let in_tokens = cx.src(expr.span).matches(&format!("'{}", label.text)).count() > 1;
+        out.push((label.span, used || in_tokens));
+    }
+    out
+}
+
+/// Uses of a private item within the module that it belongs to, its own body left out.
+fn private_uses(cx: &Cx<'_>, item: &Item) -> usize {
+    let Some(name) = &item.name else { return 0 };
+    if item.vis != Vis::Private || !matches!(item.kind, ItemKind::Fn(_) | ItemKind::Const { .. } | ItemKind::Struct(_) | ItemKind::TypeAlias { .. }) {
+        return 0;
+    }
+    count_idents(cx.file, Span::new(0, cx.text.len()), &[item.span]).get(&name.text).copied().unwrap_or(0)
+}
+
+/// Private items that nothing uses any more; with the names, for the report.
+pub fn items(cx: &Cx<'_>, before: &Before, used_in_children: &dyn Fn(&str) -> bool) -> Vec<(EditGroup, String, usize)> {
+    let mut out = Vec::new();
+    for (item, outer) in &cx.nodes.items {
+        let Some(name) = &item.name else { continue };
+        // Trait methods are called through the trait.
+        let of_trait = outer.is_some_and(|outer| match &outer.kind {
+            ItemKind::Impl(it) => it.of_trait.is_some(),
+            ItemKind::Trait(_) => true,
+            _ => false,
+        });
+        if of_trait || item.vis != Vis::Private || cx.is_frozen(item.span) {
+            continue;
+        }
+        let entry = item.attrs.iter().any(|attr| !attr.is_doc && !matches!(attr.path.as_str(), "inline" | "allow" | "expect" | "must_use" | "cfg" | "derive"));
+        if entry || name.text == "main" || !matches!(item.kind, ItemKind::Fn(_) | ItemKind::Const { .. } | ItemKind::Struct(_) | ItemKind::TypeAlias { .. }) {
+            continue;
+        }
+        let was = cx.rope.exact_origin(name.span.lo).is_some_and(|origin| before.items.contains(&origin));
+        if was && private_uses(cx, item) == 0 && !used_in_children(&name.text) {
+            let kind = match &item.kind {
+                ItemKind::Fn(_) => "function",
+                ItemKind::Const { .. } => "constant",
+                ItemKind::Struct(_) => "struct",
+                _ => "type",
+            };
+            let span = with_comments(cx.text, item_extent(cx.text, item.span));
+            out.push((EditGroup::one(Edit::new(span, "", RULE)), format!("{kind} `{}`", name.text), item.span.lo));
+        }
+    }
+    out
+}
+
+/// An item's lines with the comment lines directly above them.
+pub fn with_comments(text: &str, span: Span) -> Span {
+    use crate::syntax::trivia::line_start;
+    let mut lo = span.lo;
+    if !crate::syntax::trivia::starts_line(text, lo) {
+        return span;
+    }
+    while lo > 0 {
+        let above = line_start(text, lo - 1);
+        let line = text[above..lo].trim();
+        if line.starts_with("//") && !line.starts_with("//!") && !line.starts_with("///") { lo = above } else { break }
+    }
+    // A ruler or a heading stands apart: only a comment with a blank line (or a brace) above is the item's own.
+    if lo < span.lo {
+        let above = if lo == 0 { "" } else { text[line_start(text, lo - 1)..lo].trim() };
+        if !(above.is_empty() || above.ends_with('{') || above.ends_with('}') || above.ends_with(';')) {
+            return span;
+        }
+        // Blank lines above and below would meet.
+        let two = above.is_empty() && lo > 0 && text[span.hi..].starts_with(['\n', '\r']);
+        if two {
+            return Span::new(lo, crate::syntax::trivia::next_line(text, span.hi));
+        }
+    }
+    Span::new(lo, span.hi)
+}
+
+/// How the items of a text are used by name, for comparison.
+pub fn ident_counts(cx: &Cx<'_>) -> HashMap<String, usize> {
+    count_idents(cx.file, Span::new(0, cx.text.len()), &[])
+}
