@@ -60,3 +60,12 @@ __device__ __forceinline__ float f32_from_bf16(u16 value) { return __int_as_floa
 // True in exactly one block of the launch: the last to arrive. The ticket returns to zero by itself, so a graph can be
 // replayed without a reset. Call it from one thread, after __threadfence() has published the block's results.
 __device__ __forceinline__ bool is_last_block(u32* ticket) { return atomicInc(ticket, gridDim.x - 1u) == gridDim.x - 1u; }
+
+// First statement of a kernel that may be launched while its predecessor on the stream still drains (programmatic dependent
+// launch, sm_90): lets the successor be launched likewise, then waits until the predecessor's writes are there. Elsewhere, and
+// where the launch did not ask for it, it does nothing.
+__device__ __forceinline__ void previous_kernel_done() {
+#if !defined(CUDA_ON_CPU) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+}

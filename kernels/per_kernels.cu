@@ -1,12 +1,12 @@
 // Prioritized replay on the GPU: priorities, their sums, draws, gathers, importance weights.
 // Architectures: all from sm_80 on. No inline PTX: runs as C++ on the CPU in tests.
 //
-// Sums are kept as a tree of four levels, all of them sums and none a running prefix, so that no f32 sum ever grows large:
+// Sums are kept as a tree of four levels, so that no f32 sum ever grows large:
 //
 //   priority    f32   one a slot                                   (|td| + eps)^alpha, >= 0
-//   tile_sum    f64   one for 128 slots        (TILE)
-//   group_sum   f64   one for 64 tiles         (GROUP)
-//   super_end   f64   one for 64 groups        (SUPER), inclusive: the last one is the total
+//   tile_sum    f64   one for 128 slots        (TILE)      tile_end   inclusive, within the group
+//   group_sum   f64   one for 64 tiles         (GROUP)     group_end  inclusive, within the super-group
+//   super_end   f64   one for 64 groups        (SUPER)     inclusive over all: the last one is the total
 //
 // An f32 prefix over 24.7M priorities has steps of zero width, which can never be drawn; here a draw descends level by level
 // with its remainder in f64, and every priority > 0 has its share. Sums of touched tiles are recomputed, never adjusted by a
@@ -43,6 +43,14 @@ __device__ __forceinline__ double settle_tile(float* priority, u64 tile, int lan
     return warp_sum(((double)p.x + (double)p.y) + ((double)p.z + (double)p.w));
 }
 
+// Inclusive sums over 64 values, two a lane.
+__device__ __forceinline__ double2 inclusive_ends(double2 pair, int lane) {
+    const double inclusive = warp_inclusive_sum(pair.x + pair.y, lane);
+    double before = __shfl_up_sync(FULL_WARP, inclusive, 1);
+    if (lane == 0) before = 0.0;
+    return make_double2(before + pair.x, inclusive);
+}
+
 // Recomputes the sums of the tiles that the last update touched, and clears its marks.
 //   touched   [state.n_touched] i32 in   a tile each, or -1 for "nothing new here"; repeats are harmless
 //   priority  [n_tiles * 128]   f32 in/out
@@ -50,6 +58,7 @@ __device__ __forceinline__ double settle_tile(float* priority, u64 tile, int lan
 // Launch: one warp an entry, block 256, any grid (strides over the rest), shared 0 bytes.
 // Bits: a tile's sum depends on its priorities alone; warps that share a tile store the same bits.
 extern "C" __global__ void __launch_bounds__(256) per_touched_tiles(const PerState* state, const int* touched, float* priority, double* tile_sum) {
+    previous_kernel_done();
     const int lane = threadIdx.x & 31;
     const u32 n = state->n_touched;
     for (u32 i = (blockIdx.x * blockDim.x + threadIdx.x) >> 5; i < n; i += (gridDim.x * blockDim.x) >> 5) {
@@ -72,30 +81,39 @@ extern "C" __global__ void __launch_bounds__(256) per_all_tiles(float* priority,
     }
 }
 
-// Finishes the scan: sums of groups, inclusive sums of super-groups, the total and its status.
+// Finishes the scan: sums of groups, inclusive sums on each level, the total and its status.
 //   tile_sum   [n_super * 4096] f64 in   zero where there is no tile
+//   tile_end   [n_super * 4096] f64 out  inclusive within the group
 //   group_sum  [n_super * 64]   f64 out
-//   super_end  [n_super]        f64 out  inclusive; the last is the total
-//   state      in/out: total; status gains a bit where the total is zero or not finite while size > 0; n_touched and
-//              min_drawn are made ready for the next update and the next draw
+//   group_end  [n_super * 64]   f64 out  inclusive within the super-group
+//   super_end  [n_super]        f64 out  inclusive over all; the last is the total
+//   state      in/out: total; status gains a bit where the total is zero or not finite while size > 0; n_touched, min_drawn and
+//              draws are made ready for the next update and the next draw
 // Launch: grid n_super, block 1024, shared 0 bytes.
 // Bits: fixed order throughout; the block that finishes last adds the super-groups up, one after another.
-extern "C" __global__ void __launch_bounds__(1024) per_prefix_scan(const double* tile_sum, double* group_sum, double* super_end, PerState* state) {
+extern "C" __global__ void __launch_bounds__(1024) per_prefix_scan(const double* tile_sum, double* tile_end, double* group_sum, double* group_end, double* super_end, PerState* state) {
     __shared__ double sums[SUPER];
     __shared__ bool last;
+    previous_kernel_done();
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const u64 first_group = (u64)blockIdx.x * SUPER;
-    for (u32 g = warp; g < SUPER; g += blockDim.x >> 5) {
-        const double2 pair = reinterpret_cast<const double2*>(tile_sum + (first_group + g) * GROUP)[lane];
-        const double sum = warp_sum(pair.x + pair.y);
-        if (lane == 0) {
-            sums[g] = sum;
-            group_sum[first_group + g] = sum;
+    // Both groups of a warp are loaded before either is summed.
+    const u64 groups[2] = {first_group + warp, first_group + warp + SUPER / 2};
+    double2 pairs[2];
+    for (int i = 0; i < 2; ++i) pairs[i] = reinterpret_cast<const double2*>(tile_sum + groups[i] * GROUP)[lane];
+    for (int i = 0; i < 2; ++i) {
+        const double2 ends = inclusive_ends(pairs[i], lane);
+        reinterpret_cast<double2*>(tile_end + groups[i] * GROUP)[lane] = ends;
+        if (lane == 31) {
+            sums[groups[i] - first_group] = ends.y;
+            group_sum[groups[i]] = ends.y;
         }
     }
     __syncthreads();
     if (warp == 0) {
-        const double sum = warp_sum(sums[2 * lane] + sums[2 * lane + 1]);
+        const double2 ends = inclusive_ends(make_double2(sums[2 * lane], sums[2 * lane + 1]), lane);
+        reinterpret_cast<double2*>(group_end + first_group)[lane] = ends;
+        const double sum = __shfl_sync(FULL_WARP, ends.y, 31);
         if (lane == 0) {
             // Through L2, as another block reads it in this launch.
             __stcg(super_end + blockIdx.x, sum);
@@ -125,6 +143,7 @@ extern "C" __global__ void __launch_bounds__(1024) per_prefix_scan(const double*
         else if (end <= 0.0 && state->size > 0) state->status |= STATUS_ZERO_TOTAL;
         state->n_touched = 0;
         state->min_drawn = 0x7f800000u;
+        state->draws = state->next_draw;
     }
 }
 
@@ -160,111 +179,248 @@ __device__ __forceinline__ u32 descend(const double (&mass)[N], int lane, double
     return __shfl_sync(FULL_WARP, (u32)(lane * N + child), chosen);
 }
 
-// The slot whose share of the mass holds `target`, by one warp. Target must be in [0, total); it is moved there if rounding
-// put it outside. Gives the slot's priority as well.
-__device__ __forceinline__ u64 find_slot(const float* priority, const double* tile_sum, const double* group_sum, const double* super_end, u32 n_super, double total,
-                                         double target, int lane, float* found_priority) {
-    // A half-open range: the total itself belongs to nobody. The next smaller f64 does.
-    if (!(target < total)) target = __longlong_as_double(__double_as_longlong(total) - 1);
-    if (!(target >= 0.0)) target = 0.0;
+// The arrays that a draw reads, as the scan left them; `PerLevels` in launch/per.rs is its twin.
+struct PerLevels {
+    const float* priority;    // [n_tiles * 128]
+    const double* tile_sum;   // [n_super * 4096]
+    const double* tile_end;   // [n_super * 4096]
+    const double* group_sum;  // [n_super * 64]
+    const double* group_end;  // [n_super * 64]
+    const double* super_end;  // [n_super]
+    u64 n_super;
+};
+static_assert(sizeof(PerLevels) == 56, "launch/per.rs has the same layout");
 
-    // The first super-group that ends beyond the target, 32 candidates at a time, coarse strides first.
-    u32 low = 0, count = n_super;
+// A target within [0, total). A half-open range: the total itself belongs to nobody, the next smaller f64 does.
+__device__ __forceinline__ double clamp_target(double target, double total) {
+    if (!(target < total)) target = __longlong_as_double(__double_as_longlong(total) - 1);
+    return target >= 0.0 ? target : 0.0;
+}
+
+// A slot and its priority.
+struct Found {
+    u64 slot;
+    float priority;
+};
+
+// The first super-group that ends beyond `target`, which is less than the total; `rest` becomes the remainder in it.
+__device__ __forceinline__ u32 find_super(const PerLevels& levels, double target, int lane, double& rest) {
+    u32 low = 0, count = (u32)levels.n_super;
+    // 32 candidates at a time, coarse strides first.
     while (count > 1) {
         const u32 stride = (count + 31) / 32;
-        const u32 probe = low + (lane + 1) * stride - 1;
         const u32 limit = low + count - 1;
-        const bool beyond = (probe >= limit) || __ldg(super_end + probe) > target;
+        const u32 probe = min(low + (lane + 1) * stride - 1, limit);
+        const bool beyond = probe == limit || __ldg(levels.super_end + probe) > target;
         const u32 first = (u32)__ffs((int)__ballot_sync(FULL_WARP, beyond)) - 1;
         low += first * stride;
         count = min(stride, limit - low + 1);
     }
-    double rest = low ? target - __ldg(super_end + low - 1) : target;
+    rest = low ? target - __ldg(levels.super_end + low - 1) : target;
+    return low;
+}
 
-    double pair[2];
-    {
-        const double2 g = __ldg(reinterpret_cast<const double2*>(group_sum + (u64)low * SUPER) + lane);
-        pair[0] = g.x;
-        pair[1] = g.y;
-    }
-    const u64 group = (u64)low * SUPER + descend(pair, lane, rest);
-    {
-        const double2 t = __ldg(reinterpret_cast<const double2*>(tile_sum + group * GROUP) + lane);
-        pair[0] = t.x;
-        pair[1] = t.y;
-    }
-    const u64 tile = group * GROUP + descend(pair, lane, rest);
-    const float4 p = __ldg(reinterpret_cast<const float4*>(priority + tile * TILE) + lane);
+// The slot of one target by sums alone: right where rounding made the ends of a level disagree with what lies below them.
+__device__ __forceinline__ Found find_by_sums(const PerLevels& levels, double target, int lane) {
+    double rest;
+    const u64 super = find_super(levels, target, lane, rest);
+    const double2 g = __ldg(reinterpret_cast<const double2*>(levels.group_sum + super * SUPER) + lane);
+    const double groups[2] = {g.x, g.y};
+    const u64 group = super * SUPER + descend(groups, lane, rest);
+    const double2 t = __ldg(reinterpret_cast<const double2*>(levels.tile_sum + group * GROUP) + lane);
+    const double tiles[2] = {t.x, t.y};
+    const u64 tile = group * GROUP + descend(tiles, lane, rest);
+    const float4 p = __ldg(reinterpret_cast<const float4*>(levels.priority + tile * TILE) + lane);
     const double slots[4] = {fabsf(p.x), fabsf(p.y), fabsf(p.z), fabsf(p.w)};
     const u32 place = descend(slots, lane, rest);
-    const u32 within = place & 3u;
-    const float mine = within == 0 ? p.x : within == 1 ? p.y : within == 2 ? p.z : p.w;
-    *found_priority = fabsf(__shfl_sync(FULL_WARP, mine, (int)(place >> 2)));
-    return tile * TILE + place;
+    const float mine = (place & 3u) == 0 ? p.x : (place & 3u) == 1 ? p.y : (place & 3u) == 2 ? p.z : p.w;
+    return Found{tile * TILE + place, fabsf(__shfl_sync(FULL_WARP, mine, (int)(place >> 2)))};
 }
+
+// Finds among 64 inclusive ends, two a lane, the first beyond `rest`; `rest` becomes the remainder there. 64 where there is none.
+__device__ __forceinline__ u32 first_beyond(double2 ends, double& rest) {
+    const u32 even = __ballot_sync(FULL_WARP, ends.x > rest), odd = __ballot_sync(FULL_WARP, ends.y > rest);
+    if (odd == 0) return 64;
+    const int lane = __ffs((int)odd) - 1;
+    const bool is_even = even >> lane & 1u;
+    // What ends before: the odd child of the lane before, or the even one of this lane.
+    const double before = __shfl_sync(FULL_WARP, is_even ? ends.y : ends.x, is_even ? (lane + 31) & 31 : lane);
+    if (!is_even || lane > 0) rest -= before;
+    return 2 * (u32)lane + (is_even ? 0u : 1u);
+}
+
+// Slots for N targets at once by one warp, level by level, so that their loads overlap. Targets must be in [0, total); they are
+// moved there if rounding put them outside.
+template <int N>
+__device__ __forceinline__ void find_slots(const PerLevels& levels, double total, const double (&targets)[N], int lane, Found (&found)[N]) {
+    double rest[N];
+    u64 at[N];
+    bool lost[N];
+    u32 again = 0;
+    double2 ends[N];
+    float4 p[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+        at[i] = find_super(levels, clamp_target(targets[i], total), lane, rest[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) ends[i] = __ldg(reinterpret_cast<const double2*>(levels.group_end + at[i] * SUPER) + lane);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+        const u32 child = first_beyond(ends[i], rest[i]);
+        lost[i] = child == 64;
+        at[i] = at[i] * SUPER + (child & 63u);
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i) ends[i] = __ldg(reinterpret_cast<const double2*>(levels.tile_end + at[i] * GROUP) + lane);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+        const u32 child = first_beyond(ends[i], rest[i]);
+        lost[i] = lost[i] || child == 64;
+        at[i] = at[i] * GROUP + (child & 63u);
+    }
+    // A lost draw may stand at a tile behind the last one.
+#pragma unroll
+    for (int i = 0; i < N; ++i) p[i] = lost[i] ? make_float4(0.0f, 0.0f, 0.0f, 0.0f) : __ldg(reinterpret_cast<const float4*>(levels.priority + at[i] * TILE) + lane);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+        const double x = fabsf(p[i].x), y = fabsf(p[i].y), z = fabsf(p[i].z), w = fabsf(p[i].w);
+        const double two = x + y, three = two + z, sum = three + w;
+        const double inclusive = warp_inclusive_sum(sum, lane);
+        const u32 with_mass = __ballot_sync(FULL_WARP, sum > 0.0);
+        const u32 beyond = __ballot_sync(FULL_WARP, inclusive > rest[i]) & with_mass;
+        double before = __shfl_up_sync(FULL_WARP, inclusive, 1);
+        if (lane == 0) before = 0.0;
+        // Where rounding leaves the remainder beyond the last sum, the last slot with mass takes it.
+        const int chosen = beyond ? __ffs((int)beyond) - 1 : with_mass ? 31 - __clz((int)with_mass) : 0;
+        const double here = rest[i] - before;
+        const int last = w > 0.0 ? 3 : z > 0.0 ? 2 : y > 0.0 ? 1 : 0;
+        // A slot without mass ends where the one before it ends, so it is passed by; so is an ending run of them.
+        const int within = min((here >= x) + (here >= two) + (here >= three), last);
+        // Below 0 by a rounding: the first slot with mass.
+        const int first = x > 0.0 ? 0 : y > 0.0 ? 1 : z > 0.0 ? 2 : 3;
+        const int place = max(within, first);
+        const float mine = place == 0 ? p[i].x : place == 1 ? p[i].y : place == 2 ? p[i].z : p[i].w;
+        const int slot = __shfl_sync(FULL_WARP, 4 * lane + place, chosen);
+        found[i] = Found{at[i] * TILE + (u32)slot, fabsf(__shfl_sync(FULL_WARP, mine, chosen))};
+        if (lost[i] || with_mass == 0) again |= 1u << i;
+    }
+    // The ends of a level may differ from the sums below by a rounding, and so name a tile without mass. One at a time: it is rare.
+    while (again) {
+        const int one = __ffs((int)again) - 1;
+        again &= again - 1;
+        double target = targets[0];
+#pragma unroll
+        for (int i = 1; i < N; ++i) {
+            if (i == one) target = targets[i];
+        }
+        const Found right = find_by_sums(levels, clamp_target(target, total), lane);
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+            if (i == one) found[i] = right;
+        }
+    }
+}
+
+__device__ __forceinline__ bool is_drawable(double total) { return total > 0.0 && total <= 1.7976931348623157e308; }
 
 // Finds the slot for each of the given targets; the search of per_sample without its random numbers.
 //   target  [n] f64 in   clamped into [0, total)
 //   index   [n] i64 out  a slot of priority > 0; -1 where the total is zero or not finite
 // Launch: one warp a target, block 256, any grid, shared 0 bytes.   Needs: a scan since the last change of a priority.
-extern "C" __global__ void __launch_bounds__(256) per_find(const float* priority, const double* tile_sum, const double* group_sum, const double* super_end, u32 n_super,
-                                                           const PerState* state, const double* target, u32 n, i64* index) {
+extern "C" __global__ void __launch_bounds__(256) per_find(const PerLevels levels, const PerState* state, const double* target, u32 n, i64* index) {
     const int lane = threadIdx.x & 31;
     const double total = state->total;
-    const bool drawable = total > 0.0 && total <= 1.7976931348623157e308;
     for (u32 i = (blockIdx.x * blockDim.x + threadIdx.x) >> 5; i < n; i += (gridDim.x * blockDim.x) >> 5) {
-        float p = 0.0f;
-        const i64 slot = drawable ? (i64)find_slot(priority, tile_sum, group_sum, super_end, n_super, total, target[i], lane, &p) : -1;
+        const double targets[1] = {target[i]};
+        Found found[1] = {{0, 0.0f}};
+        const bool drawable = is_drawable(total);
+        if (drawable) find_slots(levels, total, targets, lane, found);
+        if (lane == 0) index[i] = drawable ? (i64)found[0].slot : -1;
+    }
+}
+
+// The same by sums alone, which per_find falls back to: for its test.   Launch, arguments: as per_find.
+extern "C" __global__ void __launch_bounds__(256) per_find_by_sums(const PerLevels levels, const PerState* state, const double* target, u32 n, i64* index) {
+    const int lane = threadIdx.x & 31;
+    const double total = state->total;
+    for (u32 i = (blockIdx.x * blockDim.x + threadIdx.x) >> 5; i < n; i += (gridDim.x * blockDim.x) >> 5) {
+        const i64 slot = is_drawable(total) ? (i64)find_by_sums(levels, clamp_target(target[i], total), lane).slot : -1;
         if (lane == 0) index[i] = slot;
     }
 }
 
-// Draws a batch: stratum i of n equal shares of the mass gives draw i (Schaul et al. 2016, appendix B.2.1).
-//   priority, tile_sum, group_sum, super_end   as the scan left them
+// Draws of one warp that are searched for side by side.
+constexpr u32 DRAWS = 4;
+
+// Draws DRAWS rows, from row `first` on: stratum i of n equal shares of the mass gives draw i. Lane 0 writes; all lanes get
+// slots (-1 beyond the batch and where nothing can be drawn). Gives the smallest priority drawn, as bits.
+__device__ __forceinline__ u32 draw_rows(const PerLevels& levels, double total, u64 seed, u64 call, double width, u32 first, u32 n, int lane, i64* index, float* drawn, i64 (&slots)[DRAWS]) {
+    const bool drawable = is_drawable(total);
+    u32 least = 0x7f800000u;
+    // One lane a draw computes its random number.
+    double mine = 0.0;
+    const u32 row = first + (lane & (DRAWS - 1));
+    if (drawable) {
+        const double unit = philox_unit(philox4x32(seed, row, call, DOMAIN_REPLAY));
+        // Rounded here: fused into the subtraction that follows, the bits would depend on the compiler.
+        mine = __dmul_rn(__dadd_rn((double)row, unit), width);
+    }
+    double targets[DRAWS];
+    Found found[DRAWS];
+#pragma unroll
+    for (u32 k = 0; k < DRAWS; ++k) {
+        targets[k] = __shfl_sync(FULL_WARP, mine, (int)k);
+        found[k] = Found{0, 0.0f};
+    }
+    if (drawable) find_slots(levels, total, targets, lane, found);
+#pragma unroll
+    for (u32 k = 0; k < DRAWS; ++k) {
+        slots[k] = drawable && first + k < n ? (i64)found[k].slot : -1;
+        if (slots[k] >= 0) least = min(least, __float_as_uint(found[k].priority));
+        if (lane == 0 && first + k < n) {
+            index[first + k] = slots[k];
+            drawn[first + k] = found[k].priority;
+        }
+    }
+    return least;
+}
+
+// What a draw leaves behind beside its rows, by one thread a block: the smallest priority, and, in block 0, the scalars.
+__device__ __forceinline__ void finish_draw(PerState* state, u32 least, u64 call, double total, u64* drawn_at, u32* status) {
+    // Read first: once the smallest is known, no block needs the atomic.
+    if (least < *(volatile u32*)&state->min_drawn) atomicMin(&state->min_drawn, least);
+    if (blockIdx.x != 0) return;
+    *drawn_at = state->written;
+    *status = is_drawable(total) ? 0u : total <= 0.0 ? STATUS_ZERO_TOTAL : STATUS_NOT_FINITE;
+    state->next_draw = call + 1;
+}
+
+// Draws a batch by priority (Schaul et al. 2016, section 3.3 and appendix B.2.1).
+//   levels    in           as the scan left them
 //   index     [n] i64 out  not decreasing; a slot of priority > 0; -1 where nothing can be drawn
 //   drawn     [n] f32 out  its priority; 0 where nothing can be drawn
 //   drawn_at  [1] u64 out  state.written at the time of the draw
 //   status    [1] u32 out  0, or a STATUS_* where the total is zero or not finite: the step then skips its update
-//   state     in/out: draws counts up once a launch, min_drawn falls to the smallest priority drawn
-// Launch: one warp a draw, block 256, any grid, shared 0 bytes.   Needs: n > 0, n <= 2^20.
-// Bits: random numbers depend on (seed, draws, i) alone; same seed and same calls, same indices on any GPU.
-extern "C" __global__ void __launch_bounds__(256) per_sample(const float* priority, const double* tile_sum, const double* group_sum, const double* super_end, u32 n_super,
-                                                             PerState* state, u32 n, i64* index, float* drawn, u64* drawn_at, u32* status) {
+//   state     in/out: min_drawn falls to the smallest priority drawn; next_draw counts up
+// Launch: one warp for DRAWS rows, block 256, any grid, shared 0 bytes.   Needs: n > 0, n <= 2^20, a scan before each draw.
+// Bits: random numbers depend on (seed, draws, row) alone; same seed and same calls, same indices on any GPU.
+extern "C" __global__ void __launch_bounds__(256) per_sample(const PerLevels levels, PerState* state, u32 n, i64* index, float* drawn, u64* drawn_at, u32* status) {
     __shared__ u32 smallest[8];
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const double total = state->total;
     const u64 seed = state->seed, call = state->draws;
-    const bool drawable = total > 0.0 && total <= 1.7976931348623157e308;
     const double width = __ddiv_rn(total, (double)n);
     u32 least = 0x7f800000u;
-    for (u32 i = (blockIdx.x * blockDim.x + threadIdx.x) >> 5; i < n; i += (gridDim.x * blockDim.x) >> 5) {
-        i64 slot = -1;
-        float p = 0.0f;
-        if (drawable) {
-            const double unit = philox_unit(philox4x32(seed, i, call, DOMAIN_REPLAY));
-            // Rounded here: fused into the subtraction that follows, the bits would depend on the compiler.
-            const double target = __dmul_rn(__dadd_rn((double)i, unit), width);
-            slot = (i64)find_slot(priority, tile_sum, group_sum, super_end, n_super, total, target, lane, &p);
-            const u32 bits = __float_as_uint(p);
-            least = bits < least ? bits : least;
-        }
-        if (lane == 0) {
-            index[i] = slot;
-            drawn[i] = p;
-        }
+    for (u32 first = ((blockIdx.x * blockDim.x + threadIdx.x) >> 5) * DRAWS; first < n; first += ((gridDim.x * blockDim.x) >> 5) * DRAWS) {
+        i64 slots[DRAWS];
+        least = min(least, draw_rows(levels, total, seed, call, width, first, n, lane, index, drawn, slots));
     }
     if (lane == 0) smallest[warp] = least;
     __syncthreads();
     if (threadIdx.x != 0) return;
-    for (u32 w = 1; w < blockDim.x >> 5; ++w) least = smallest[w] < least ? smallest[w] : least;
-    if (least != 0x7f800000u) atomicMin(&state->min_drawn, least);
-    if (blockIdx.x == 0) {
-        *drawn_at = state->written;
-        *status = drawable ? 0u : total <= 0.0 ? STATUS_ZERO_TOTAL : STATUS_NOT_FINITE;
-    }
-    __threadfence();
-    // The counter moves when every block has read it.
-    if (is_last_block(&state->sample_ticket)) state->draws = call + 1;
+    for (u32 w = 1; w < 8; ++w) least = min(least, smallest[w]);
+    finish_draw(state, least, call, total, drawn_at, status);
 }
 
 // ------------------------------------------------------------------------------------------------------------- weights
@@ -284,6 +440,7 @@ __device__ __forceinline__ float normalized_weight(float p, float p_min, float b
 //   state      in: size (N: filled slots, not the capacity), total, beta, min_drawn
 // Launch: one thread a draw, block 256, grid ceil(n / 256), shared 0 bytes.   Bits: pow is the compiler's, within 2 ulp.
 extern "C" __global__ void is_weights(const PerState* state, const float* drawn, u32 n, u32 normalized, float* weight) {
+    previous_kernel_done();
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     const float p = drawn[i], beta = state->beta;
@@ -403,8 +560,8 @@ extern "C" __global__ void __launch_bounds__(256) gather_states(const i64* index
 
 // What gather_batch reads and writes; `GatherBatch` in launch/per.rs is its twin.
 struct GatherBatch {
-    const i64* index;      // [n]             slots, or -1: a row of zeros with weight 0 and done 1
-    const float* drawn;    // [n]             their priorities
+    i64* index;            // [n]             slots, or -1: a row of zeros with weight 0 and done 1
+    float* drawn;          // [n]             their priorities
     void* states;          // [n, state_dim]
     void* next_states;     // [n, state_dim]  of the last step of the n-step window
     u32* actions;          // [n]
@@ -458,6 +615,72 @@ extern "C" __global__ void __launch_bounds__(256) gather_batch(const GatherBatch
     }
 }
 
+// Draws a batch and gathers it in one pass, so that rows are on their way while others are still searched for. Contains per_sample,
+// gather_states (both), gather_u32 and gather_f32 (action, reward, flags); is_weights follows, once the smallest priority is known.
+//   levels, drawn_at, status, state   as per_sample
+//   batch    as gather_batch: index and drawn are out here, weights are left alone
+// Launch: one warp for DRAWS rows, block 256, any grid, shared 0 bytes.   Needs, bits: as per_sample and gather_batch.
+extern "C" __global__ void __launch_bounds__(256) sample_batch(const PerLevels levels, const GatherBatch batch, const u32* records, RecordLayout layout, PerState* state, u64* drawn_at, u32* status) {
+    __shared__ u32 smallest[8];
+    previous_kernel_done();
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    const double total = state->total;
+    const u64 seed = state->seed, call = state->draws;
+    const double width = __ddiv_rn(total, (double)batch.n);
+    const u32 quads = (layout.state_dim + 3) / 4, per_row = 2 * quads;
+    u32 least = 0x7f800000u;
+    for (u32 first = ((blockIdx.x * blockDim.x + threadIdx.x) >> 5) * DRAWS; first < batch.n; first += ((gridDim.x * blockDim.x) >> 5) * DRAWS) {
+        i64 slots[DRAWS];
+        least = min(least, draw_rows(levels, total, seed, call, width, first, batch.n, lane, batch.index, batch.drawn, slots));
+
+        // The fields, one lane a row.
+        u64 lasts[DRAWS];
+        i64 my_slot = -1;
+#pragma unroll
+        for (u32 k = 0; k < DRAWS; ++k) {
+            if (lane == (int)k) my_slot = slots[k];
+            lasts[k] = slots[k] < 0 ? 0 : (u64)slots[k];
+        }
+        if (lane < (int)DRAWS && first + lane < batch.n) {
+            const u32 row = first + lane;
+            Window window{0, 0.0f, TERMINATED, 0u, 0u};
+            if (my_slot >= 0) window = walk_window(records, layout, (u64)my_slot, batch.n_steps, batch.gamma);
+            batch.actions[row] = window.action;
+            batch.rewards[row] = window.reward;
+            batch.dones[row] = window.flags & TERMINATED ? 1.0f : 0.0f;
+            batch.step_counts[row] = window.steps;
+            my_slot = (i64)window.last;
+        }
+        if (batch.n_steps > 1) {
+#pragma unroll
+            for (u32 k = 0; k < DRAWS; ++k) lasts[k] = (u64)__shfl_sync(FULL_WARP, my_slot, (int)k);
+        }
+
+        // The states, all lanes, one quad of each row at a time.
+        for (u32 place = lane; place < per_row; place += 32) {
+            const bool next = place >= quads;
+            const u32 component = (next ? place - quads : place) * 4;
+            float4 values[DRAWS];
+#pragma unroll
+            for (u32 k = 0; k < DRAWS; ++k) {
+                values[k] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                if (slots[k] < 0) continue;
+                const u64 source = next ? lasts[k] : (u64)slots[k];
+                values[k] = load_components(records + source * layout.record_words + (next ? layout.state_words : 0u), component, layout.dtype);
+            }
+#pragma unroll
+            for (u32 k = 0; k < DRAWS; ++k) {
+                if (first + k < batch.n) store_components(next ? batch.next_states : batch.states, first + k, component, layout.state_dim, batch.out_dtype, values[k]);
+            }
+        }
+    }
+    if (lane == 0) smallest[warp] = least;
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    for (u32 w = 1; w < 8; ++w) least = min(least, smallest[w]);
+    finish_draw(state, least, call, total, drawn_at, status);
+}
+
 // ------------------------------------------------------------------------------------------------------------- updates
 
 constexpr u32 BAD_TD_KEEP = 0;  // the slot keeps its priority; any other value: it gets the largest one so far
@@ -474,6 +697,7 @@ constexpr u32 BAD_TD_KEEP = 0;  // the slot keeps its priority; any other value:
 // Bits: order-free; the largest of several values is the same whoever comes first.
 extern "C" __global__ void __launch_bounds__(256) per_update_pa(const i64* index, const float* td_error, u32 n, const u64* drawn_at, u64 capacity, float alpha, float eps, u32 bad_td, u32 signed_td,
                                                                 float* priority, int* touched, PerState* state) {
+    previous_kernel_done();
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
     const u64 since = *drawn_at, written = state->written;
     const u32 max_before = state->max_priority;
@@ -483,7 +707,7 @@ extern "C" __global__ void __launch_bounds__(256) per_update_pa(const i64* index
         int tile = -1;
         const i64 slot = index[i];
         if (slot >= 0) {
-            stale = is_stale((u64)slot, since, written, capacity);
+            stale = since != written && is_stale((u64)slot, since, written, capacity);
             const float td = td_error[i];
             const float magnitude = fabsf(td);
             float p = powf(magnitude + eps, alpha);

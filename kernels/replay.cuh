@@ -10,7 +10,7 @@ struct PerState {
     u64 size;             // filled slots
     u64 written;          // rows ever stored
     u64 seed;
-    u64 draws;            // calls of per_sample so far: the generator's counter
+    u64 draws;            // batches drawn before the last scan: the generator's counter
     u64 bad_td_errors;    // NaN, infinite, or negative where that is not allowed
     u64 stale_rows;       // updates of slots that were overwritten since the draw
     u64 bad_env_ids;
@@ -20,8 +20,7 @@ struct PerState {
     u32 n_touched;        // entries of `touched`
     u32 status;           // STATUS_*, until the host has read it
     u32 scan_ticket;
-    u32 sample_ticket;
-    u32 reserved;
+    u64 next_draw;        // what the next scan sets `draws` to; apart, so that no block of a draw sees it move
 };
 static_assert(sizeof(PerState) == 96, "launch/per.rs has the same layout");
 

@@ -207,7 +207,6 @@ impl GpuReplayBuffer {
         // Tickets are zero between launches, whatever the file says.
         let state = PerState {
             scan_ticket: 0,
-            sample_ticket: 0,
             n_touched: 0,
             status: 0,
             ..state

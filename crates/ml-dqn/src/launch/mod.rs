@@ -8,9 +8,10 @@ pub mod her;
 pub mod memory;
 pub mod per;
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudarc::driver::CudaStream;
+use cudarc::driver::{CudaFunction, CudaStream, sys};
 
 use crate::error::DqnError;
 use crate::gpu_replay_buffer::BatchSet;
@@ -48,6 +49,60 @@ impl LaunchShape {
     }
 }
 
+/// Addresses of a kernel's arguments, in order. Each must outlive the launch.
+macro_rules! arguments {
+    ($($argument:expr),* $(,)?) => {
+        [$(std::ptr::from_ref($argument).cast_mut().cast::<std::ffi::c_void>()),*]
+    };
+}
+use arguments;
+
+/// Launches a kernel that begins with `previous_kernel_done()`, so that its blocks may take their places while the kernel before it
+/// on the stream still drains (programmatic dependent launch). GPUs before sm_90 launch it like any other.
+///
+/// # Errors
+/// What the driver refused.
+///
+/// # Safety
+/// The arguments point to values of the types that the kernel takes, in order, and what they say is true of the device's memory.
+unsafe fn launch_behind(
+    stream: &Arc<CudaStream>,
+    kernel: &CudaFunction,
+    shape: LaunchShape,
+    arguments: &mut [*mut c_void],
+) -> Result<(), DqnError> {
+    stream.context().bind_to_thread()?;
+    let mut attribute = sys::CUlaunchAttribute {
+        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        // SAFETY: a union of plain numbers, for which zero is a value.
+        ..unsafe { std::mem::zeroed() }
+    };
+    attribute.value.programmaticStreamSerializationAllowed = 1;
+    let config = sys::CUlaunchConfig {
+        gridDimX: shape.grid,
+        gridDimY: 1,
+        gridDimZ: 1,
+        blockDimX: shape.block,
+        blockDimY: 1,
+        blockDimZ: 1,
+        sharedMemBytes: 0,
+        hStream: stream.cu_stream(),
+        attrs: &mut attribute,
+        numAttrs: 1,
+    };
+    // SAFETY: the configuration and its attribute live until the call returns; the arguments are the caller's promise.
+    unsafe {
+        sys::cuLaunchKernelEx(
+            &config,
+            kernel.cu_function(),
+            arguments.as_mut_ptr(),
+            std::ptr::null_mut(),
+        )
+    }
+    .result()?;
+    Ok(())
+}
+
 /// Says which array of which kernel is too short.
 fn check_length(kernel: &str, array: &str, have: usize, need: usize) -> Result<(), DqnError> {
     if have < need {
@@ -71,19 +126,11 @@ pub(crate) fn sample_into(
     n_steps: usize,
     gamma: f32,
 ) -> Result<(), DqnError> {
-    check_length("gather_batch", "states", set.rows, n)?;
-    kernels.sample(
-        stream,
-        memory,
-        n,
-        &set.index,
-        &set.drawn,
-        &set.drawn_at,
-        &set.status,
-    )?;
+    check_length("sample_batch", "states", set.rows, n)?;
+    let batch = set.gather(n, n_steps, gamma);
     // SAFETY: the addresses are those of `set`, whose arrays have `set.rows` >= n rows of the types that the kernel expects
-    // (`BatchSet::new`); the slots were just drawn from this memory.
-    unsafe { kernels.gather_batch(stream, memory, &set.gather(n, n_steps, gamma)) }
+    // (`BatchSet::new`).
+    unsafe { kernels.sample_batch(stream, memory, &batch, &set.drawn_at, &set.status) }
 }
 
 /// Gives the slots of a set new priorities, from TD errors at a device address.

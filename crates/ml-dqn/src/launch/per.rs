@@ -8,7 +8,7 @@ use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr, PushKernelArg};
 use ml_cuda::kernels::{KernelSource, function, load};
 
 use super::memory::{DeviceMemory, DeviceValue};
-use super::{LaunchShape, check_length};
+use super::{LaunchShape, arguments, check_length, launch_behind};
 use crate::error::DqnError;
 
 /// The kernel file and what it includes.
@@ -55,7 +55,7 @@ pub struct PerState {
     pub written: u64,
     /// Seed of the draws.
     pub seed: u64,
-    /// Batches drawn so far: the generator's counter.
+    /// Batches drawn before the last scan: the generator's counter.
     pub draws: u64,
     /// TD errors that were NaN, infinite, or negative where that is not allowed.
     pub bad_td_errors: u64,
@@ -75,12 +75,31 @@ pub struct PerState {
     pub status: u32,
     /// Blocks of `per_prefix_scan` that have finished; zero between launches.
     pub scan_ticket: u32,
-    /// Likewise for `per_sample`.
-    pub sample_ticket: u32,
-    /// Padding, zero.
-    pub reserved: u32,
+    /// What the next scan sets `draws` to.
+    pub next_draw: u64,
 }
 const _: () = assert!(size_of::<PerState>() == 96);
+
+/// Twin of `PerLevels`: addresses of the arrays that a draw reads.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct PerLevels {
+    /// Whole tiles of priorities.
+    pub priority: u64,
+    /// Sums of tiles.
+    pub tile_sum: u64,
+    /// Inclusive within the group.
+    pub tile_end: u64,
+    /// Sums of groups.
+    pub group_sum: u64,
+    /// Inclusive within the super-group.
+    pub group_end: u64,
+    /// Inclusive over all.
+    pub super_end: u64,
+    /// Super-groups.
+    pub n_super: u64,
+}
+const _: () = assert!(size_of::<PerLevels>() == 56);
 
 /// Twin of `RecordLayout`: how one transition lies in memory, in words of 4 bytes.
 #[repr(C)]
@@ -225,6 +244,8 @@ unsafe impl DeviceValue for EpisodePlace {}
 // SAFETY: as above; passed to kernels by value.
 unsafe impl DeviceRepr for RecordLayout {}
 // SAFETY: as above.
+unsafe impl DeviceRepr for PerLevels {}
+// SAFETY: as above.
 unsafe impl DeviceRepr for GatherBatch {}
 // SAFETY: as above.
 unsafe impl DeviceRepr for NewRows {}
@@ -255,8 +276,12 @@ pub struct PerMemory {
     pub priority: DeviceMemory<f32>,
     /// Whole super-groups; zero where there is no tile.
     pub tile_sum: DeviceMemory<f64>,
+    /// Inclusive sums of tiles within their group.
+    pub tile_end: DeviceMemory<f64>,
     /// Sums of `GROUP` tiles.
     pub group_sum: DeviceMemory<f64>,
+    /// Inclusive sums of groups within their super-group.
+    pub group_end: DeviceMemory<f64>,
     /// Inclusive sums of super-groups.
     pub super_end: DeviceMemory<f64>,
     /// `capacity * record_words`.
@@ -302,7 +327,7 @@ impl PerSizes {
         let tracked = if self.track_episodes { capacity } else { 0 };
         2 * size_of::<PerState>() as u64
             + 4 * (self.n_tiles() * TILE) as u64
-            + 8 * supers * ((GROUP * SUPER) as u64 + SUPER as u64 + 1)
+            + 8 * supers * (2 * (GROUP * SUPER) as u64 + 2 * SUPER as u64 + 1)
             + 4 * capacity * u64::from(self.layout.record_words)
             + 4 * self.max_batch as u64
             + (size_of::<EnvCursor>() * self.n_envs) as u64
@@ -325,7 +350,9 @@ impl PerMemory {
             state_copy: DeviceMemory::zeroed(stream, 1)?,
             priority: DeviceMemory::zeroed(stream, sizes.n_tiles() * TILE)?,
             tile_sum: DeviceMemory::zeroed(stream, supers * GROUP * SUPER)?,
+            tile_end: DeviceMemory::zeroed(stream, supers * GROUP * SUPER)?,
             group_sum: DeviceMemory::zeroed(stream, supers * SUPER)?,
+            group_end: DeviceMemory::zeroed(stream, supers * SUPER)?,
             super_end: DeviceMemory::zeroed(stream, supers)?,
             records: DeviceMemory::zeroed(stream, capacity * sizes.layout.record_words as usize)?,
             touched: DeviceMemory::zeroed(stream, sizes.max_batch)?,
@@ -335,17 +362,28 @@ impl PerMemory {
         })
     }
 
-    fn n_super(&self) -> u32 {
-        self.super_end.len() as u32
+    fn levels(&self) -> PerLevels {
+        PerLevels {
+            priority: self.priority.address(),
+            tile_sum: self.tile_sum.address(),
+            tile_end: self.tile_end.address(),
+            group_sum: self.group_sum.address(),
+            group_end: self.group_end.address(),
+            super_end: self.super_end.address(),
+            n_super: self.super_end.len() as u64,
+        }
     }
 }
+
+/// Rows that one warp of `per_sample` and `sample_batch` draws side by side: twin of `DRAWS`.
+const DRAWS: u64 = 4;
 
 /// Blocks that fill the largest GPU several times over; kernels stride over what is beyond.
 const MOST_BLOCKS: u32 = 1 << 14;
 
 /// Geometry of each kernel, shared with the tests that run kernels alone.
 pub mod shape {
-    use super::{LaunchShape, MOST_BLOCKS, TILE};
+    use super::{DRAWS, LaunchShape, MOST_BLOCKS, TILE};
 
     /// `per_touched_tiles`: one warp an entry.
     pub fn touched_tiles(n: usize) -> LaunchShape {
@@ -362,9 +400,13 @@ pub mod shape {
             block: 1024,
         }
     }
-    /// `per_sample` and `per_find`: one warp a draw.
-    pub fn sample(n: usize) -> LaunchShape {
+    /// `per_find`: one warp a target.
+    pub fn find(n: usize) -> LaunchShape {
         LaunchShape::warps(n as u64, MOST_BLOCKS)
+    }
+    /// `per_sample` and `sample_batch`: one warp for `DRAWS` rows.
+    pub fn sample(n: usize) -> LaunchShape {
+        LaunchShape::warps((n as u64).div_ceil(DRAWS), MOST_BLOCKS)
     }
     /// `is_weights`, `i64_to_u32`, `gather_u32`, `gather_f32`, `per_update_pa`: one thread a row.
     pub fn rows(n: usize) -> LaunchShape {
@@ -406,8 +448,8 @@ pub struct PerKernels {
     touched_tiles: CudaFunction,
     all_tiles: CudaFunction,
     prefix_scan: CudaFunction,
-    sample: CudaFunction,
-    gather_batch: CudaFunction,
+    sample_batch: CudaFunction,
+    weights: CudaFunction,
     update_pa: CudaFunction,
     store_rows: CudaFunction,
     link_steps: CudaFunction,
@@ -429,8 +471,8 @@ impl PerKernels {
             touched_tiles: find("per_touched_tiles")?,
             all_tiles: find("per_all_tiles")?,
             prefix_scan: find("per_prefix_scan")?,
-            sample: find("per_sample")?,
-            gather_batch: find("gather_batch")?,
+            sample_batch: find("sample_batch")?,
+            weights: find("is_weights")?,
             update_pa: find("per_update_pa")?,
             store_rows: find("store_rows")?,
             link_steps: find("link_steps")?,
@@ -491,79 +533,59 @@ impl PerKernels {
         stream: &Arc<CudaStream>,
         memory: &PerMemory,
     ) -> Result<(), DqnError> {
-        let (tiles, groups) = (memory.tile_sum.address(), memory.group_sum.address());
-        let (ends, state) = (memory.super_end.address(), memory.state.address());
-        let mut launch = stream.launch_builder(&self.prefix_scan);
-        launch.arg(&tiles).arg(&groups).arg(&ends).arg(&state);
+        let levels = memory.levels();
+        let state = memory.state.address();
+        let mut arguments = arguments![
+            &levels.tile_sum,
+            &levels.tile_end,
+            &levels.group_sum,
+            &levels.group_end,
+            &levels.super_end,
+            &state
+        ];
+        let shape = shape::prefix_scan(memory.super_end.len());
         // SAFETY: order and types match per_prefix_scan; the arrays are padded to whole super-groups by `PerMemory::new`.
-        unsafe { launch.launch(shape::prefix_scan(memory.super_end.len()).config()) }?;
-        Ok(())
+        unsafe { launch_behind(stream, &self.prefix_scan, shape, &mut arguments) }
     }
 
-    /// Draws `n` slots.
-    ///
-    /// # Errors
-    /// Arrays shorter than `n`, or what the driver refused.
-    #[expect(clippy::too_many_arguments)]
-    pub fn sample(
-        &self,
-        stream: &Arc<CudaStream>,
-        memory: &PerMemory,
-        n: usize,
-        index: &DeviceMemory<i64>,
-        drawn: &DeviceMemory<f32>,
-        drawn_at: &DeviceMemory<u64>,
-        status: &DeviceMemory<u32>,
-    ) -> Result<(), DqnError> {
-        if n == 0 {
-            return Ok(());
-        }
-        check_length("per_sample", "index", index.len(), n)?;
-        check_length("per_sample", "drawn", drawn.len(), n)?;
-        check_length("per_sample", "drawn_at", drawn_at.len(), 1)?;
-        check_length("per_sample", "status", status.len(), 1)?;
-        let (priority, tiles) = (memory.priority.address(), memory.tile_sum.address());
-        let (groups, ends) = (memory.group_sum.address(), memory.super_end.address());
-        let (n_super, rows) = (memory.n_super(), n as u32);
-        let (state, index) = (memory.state.address(), index.address());
-        let (drawn, drawn_at, status) = (drawn.address(), drawn_at.address(), status.address());
-        let mut launch = stream.launch_builder(&self.sample);
-        launch.arg(&priority).arg(&tiles).arg(&groups).arg(&ends);
-        launch.arg(&n_super).arg(&state).arg(&rows);
-        launch.arg(&index).arg(&drawn).arg(&drawn_at).arg(&status);
-        // SAFETY: order and types match per_sample; lengths checked above; writes index[0..n], drawn[0..n] and two scalars.
-        unsafe { launch.launch(shape::sample(n).config()) }?;
-        Ok(())
-    }
-
-    /// Gathers a whole batch. The caller vouches for the addresses: they are those of one `BatchSet`.
+    /// Draws and gathers a batch, then weighs it.
     ///
     /// # Errors
     /// What the driver refused.
     ///
     /// # Safety
-    /// Every address in `batch` is that of an array with the length and type that `GatherBatch` names, and its
-    /// indices are slots of `memory` or -1.
-    pub unsafe fn gather_batch(
+    /// Every address in `batch` is that of an array with the length and type that `GatherBatch` names.
+    pub unsafe fn sample_batch(
         &self,
         stream: &Arc<CudaStream>,
         memory: &PerMemory,
         batch: &GatherBatch,
+        drawn_at: &DeviceMemory<u64>,
+        status: &DeviceMemory<u32>,
     ) -> Result<(), DqnError> {
         if batch.n == 0 {
             return Ok(());
         }
-        let (records, state) = (memory.records.address(), memory.state.address());
-        let mut launch = stream.launch_builder(&self.gather_batch);
-        launch
-            .arg(batch)
-            .arg(&records)
-            .arg(&memory.layout)
-            .arg(&state);
-        let shape = shape::gather_batch(batch.n as usize, memory.layout.state_dim as usize);
-        // SAFETY: order and types match gather_batch; the rest is the caller's promise.
-        unsafe { launch.launch(shape.config()) }?;
-        Ok(())
+        check_length("sample_batch", "drawn_at", drawn_at.len(), 1)?;
+        check_length("sample_batch", "status", status.len(), 1)?;
+        let (levels, records) = (memory.levels(), memory.records.address());
+        let (state, n) = (memory.state.address(), batch.n as usize);
+        let (drawn_at, status) = (drawn_at.address(), status.address());
+        let mut arguments = arguments![
+            &levels,
+            batch,
+            &records,
+            &memory.layout,
+            &state,
+            &drawn_at,
+            &status
+        ];
+        // SAFETY: order and types match sample_batch; a draw finds slots of `memory` only; the rest is the caller's promise.
+        unsafe { launch_behind(stream, &self.sample_batch, shape::sample(n), &mut arguments) }?;
+        let normalized = 1u32;
+        let mut arguments = arguments![&state, &batch.drawn, &batch.n, &normalized, &batch.weights];
+        // SAFETY: order and types match is_weights; the rest is the caller's promise.
+        unsafe { launch_behind(stream, &self.weights, shape::rows(n), &mut arguments) }
     }
 
     /// Gives `n` drawn slots new priorities.
@@ -595,15 +617,23 @@ impl PerKernels {
         let (bad, signed) = (u32::from(rule.bad_takes_max), u32::from(rule.signed));
         let (priority, touched) = (memory.priority.address(), memory.touched.address());
         let state = memory.state.address();
-        let mut launch = stream.launch_builder(&self.update_pa);
-        launch.arg(&index).arg(&td_errors).arg(&rows).arg(&drawn_at);
-        launch.arg(&capacity).arg(&rule.alpha).arg(&rule.eps);
-        launch.arg(&bad).arg(&signed);
-        launch.arg(&priority).arg(&touched).arg(&state);
-        // SAFETY: order and types match per_update_pa; lengths checked above; indices come from per_sample, so they are
+        let mut arguments = arguments![
+            &index,
+            &td_errors,
+            &rows,
+            &drawn_at,
+            &capacity,
+            &rule.alpha,
+            &rule.eps,
+            &bad,
+            &signed,
+            &priority,
+            &touched,
+            &state
+        ];
+        // SAFETY: order and types match per_update_pa; lengths checked above; indices come from sample_batch, so they are
         // slots of this buffer or -1; td_errors is the caller's promise.
-        unsafe { launch.launch(shape::rows(n).config()) }?;
-        Ok(())
+        unsafe { launch_behind(stream, &self.update_pa, shape::rows(n), &mut arguments) }
     }
 
     /// Stores new rows: records, links, priorities, sums of their tiles, size.

@@ -17,7 +17,9 @@ pub struct Tree {
     pub state: Buffer<PerState>,
     pub priority: Buffer<f32>,
     pub tile_sum: Buffer<f64>,
+    pub tile_end: Buffer<f64>,
     pub group_sum: Buffer<f64>,
+    pub group_end: Buffer<f64>,
     pub super_end: Buffer<f64>,
     pub touched: Buffer<i32>,
     pub records: Buffer<u32>,
@@ -73,7 +75,9 @@ impl Tree {
             state: program.buffer(&[state]),
             priority: program.buffer(&padded),
             tile_sum: program.buffer(&vec![0.0f64; supers * GROUP * SUPER]),
+            tile_end: program.unwritten(supers * GROUP * SUPER),
             group_sum: program.unwritten(supers * SUPER),
+            group_end: program.unwritten(supers * SUPER),
             super_end: program.unwritten(supers),
             touched: program.unwritten(MAX_BATCH),
             records: program.buffer(&vec![0u32; capacity * layout.record_words as usize]),
@@ -156,33 +160,45 @@ impl Tree {
             shape::prefix_scan(supers),
             vec![
                 address(self.tile_sum),
+                address(self.tile_end),
                 address(self.group_sum),
+                address(self.group_end),
                 address(self.super_end),
                 address(self.state),
             ],
         );
     }
 
-    fn levels(&self) -> Vec<Argument> {
-        let supers = self.capacity.div_ceil(SUPER_SLOTS) as u32;
-        vec![
+    fn levels(&self) -> Argument {
+        fields([
             address(self.priority),
             address(self.tile_sum),
+            address(self.tile_end),
             address(self.group_sum),
+            address(self.group_end),
             address(self.super_end),
-            value(supers),
-            address(self.state),
-        ]
+            value(self.capacity.div_ceil(SUPER_SLOTS) as u64),
+        ])
     }
 
-    /// Slots for given targets.
-    pub fn find(&mut self, targets: &[f64]) -> Buffer<i64> {
+    /// Slots for given targets, by the search of `per_sample` or by sums alone.
+    pub fn find(&mut self, targets: &[f64], by_sums: bool) -> Buffer<i64> {
         let target = self.program.buffer(targets);
         let index = self.program.unwritten(targets.len());
-        let mut arguments = self.levels();
-        arguments.extend([address(target), value(targets.len() as u32), address(index)]);
+        let arguments = vec![
+            self.levels(),
+            address(self.state),
+            address(target),
+            value(targets.len() as u32),
+            address(index),
+        ];
+        let kernel = if by_sums {
+            "per_find_by_sums"
+        } else {
+            "per_find"
+        };
         self.program
-            .launch("per_find", shape::sample(targets.len()), arguments);
+            .launch(kernel, shape::find(targets.len()), arguments);
         index
     }
 
@@ -192,17 +208,36 @@ impl Tree {
         let drawn = self.program.unwritten(n);
         let drawn_at = self.program.unwritten(1);
         let status = self.program.unwritten(1);
-        let mut arguments = self.levels();
-        arguments.extend([
+        let arguments = vec![
+            self.levels(),
+            address(self.state),
             value(n as u32),
             address(index),
             address(drawn),
             address(drawn_at),
             address(status),
-        ]);
+        ];
         self.program
             .launch("per_sample", shape::sample(n), arguments);
         (index, drawn, drawn_at, status)
+    }
+
+    /// A batch, drawn and gathered in one pass; `batch` is a `GatherBatch`.
+    pub fn sample_batch(&mut self, batch: Argument, n: usize) -> Buffer<u32> {
+        let drawn_at: Buffer<u64> = self.program.unwritten(1);
+        let status = self.program.unwritten(1);
+        let arguments = vec![
+            self.levels(),
+            batch,
+            address(self.records),
+            self.layout_argument(),
+            address(self.state),
+            address(drawn_at),
+            address(status),
+        ];
+        self.program
+            .launch("sample_batch", shape::sample(n), arguments);
+        status
     }
 
     pub fn weights(&mut self, drawn: Buffer<f32>, n: usize, normalized: bool) -> Buffer<f32> {

@@ -5,7 +5,7 @@ use ml_dqn::launch::per::shape;
 use ml_dqn::oracle::per::{Step, normalized_weights, window};
 
 use crate::cases::tree::{Rows, Tree};
-use crate::cases::{Backend, Buffer, Case, Random, address, fields, value};
+use crate::cases::{Argument, Backend, Buffer, Case, Random, address, fields, value};
 
 pub fn cases() -> Vec<Case> {
     vec![
@@ -19,6 +19,11 @@ pub fn cases() -> Vec<Case> {
             n_step_equals_the_oracle,
         ),
         ("gather_batch/nothing_drawn", nothing_drawn),
+        (
+            "sample_batch/equals_its_parts",
+            sample_batch_equals_its_parts,
+        ),
+        ("sample_batch/nothing_to_draw", sample_batch_nothing_to_draw),
     ]
 }
 
@@ -172,24 +177,25 @@ fn every_width_and_type(backend: &dyn Backend) {
 }
 
 /// The buffers of one gathered batch.
-pub struct Gathered {
-    pub states: Buffer<f32>,
-    pub next_states: Buffer<f32>,
-    pub actions: Buffer<u32>,
-    pub rewards: Buffer<f32>,
-    pub dones: Buffer<f32>,
-    pub weights: Buffer<f32>,
-    pub step_counts: Buffer<u32>,
+struct Gathered {
+    states: Buffer<f32>,
+    next_states: Buffer<f32>,
+    actions: Buffer<u32>,
+    rewards: Buffer<f32>,
+    dones: Buffer<f32>,
+    weights: Buffer<f32>,
+    step_counts: Buffer<u32>,
 }
 
-pub fn gather(
+/// Unwritten arrays for a batch, and the `GatherBatch` that names them.
+fn batch_of(
     tree: &mut Tree,
     index: Buffer<i64>,
     drawn: Buffer<f32>,
     n: usize,
     n_steps: u32,
     gamma: f32,
-) -> Gathered {
+) -> (Gathered, Argument) {
     let state_dim = tree.layout.state_dim as usize;
     let out = Gathered {
         states: tree.program.unwritten(n * state_dim),
@@ -215,11 +221,111 @@ pub fn gather(
         value(gamma),
         value(0u32),
     ]);
+    (out, batch)
+}
+
+fn gather(
+    tree: &mut Tree,
+    index: Buffer<i64>,
+    drawn: Buffer<f32>,
+    n: usize,
+    n_steps: u32,
+    gamma: f32,
+) -> Gathered {
+    let (out, batch) = batch_of(tree, index, drawn, n, n_steps, gamma);
     let layout = tree.layout_argument();
     let arguments = vec![batch, address(tree.records), layout, address(tree.state)];
-    tree.program
-        .launch("gather_batch", shape::gather_batch(n, state_dim), arguments);
+    let shape = shape::gather_batch(n, tree.layout.state_dim as usize);
+    tree.program.launch("gather_batch", shape, arguments);
     out
+}
+
+/// One pass gives what drawing and gathering one after the other give, bit for bit.
+fn sample_batch_equals_its_parts(backend: &dyn Backend) {
+    for (state_dim, bf16, n_steps, batch) in [
+        (80, false, 1, 130),
+        (3, false, 3, 7),
+        (5, true, 2, 64),
+        (1, false, 1, 1),
+        (80, true, 4, 33),
+    ] {
+        let n = 900;
+        let build = || {
+            let mut tree = Tree::with_states(n, &[], state_dim, bf16, 1);
+            tree.push(&telling_rows(0, n, state_dim), 0, false);
+            let slots: Vec<i64> = (0..n as i64).collect();
+            let td_errors: Vec<f32> = Random(3).units(n).iter().map(|u| u + 0.01).collect();
+            tree.update(&slots, &td_errors, n as u64, Default::default());
+            tree.scan();
+            tree
+        };
+        let mut apart = build();
+        let (index, drawn, ..) = apart.sample(batch);
+        let parts = gather(&mut apart, index, drawn, batch, n_steps, 0.9);
+        apart.program.run(backend);
+        let mut tree = build();
+        let (one_index, one_drawn) = (tree.program.unwritten(batch), tree.program.unwritten(batch));
+        let (whole, argument) = batch_of(&mut tree, one_index, one_drawn, batch, n_steps, 0.9);
+        let status = tree.sample_batch(argument, batch);
+        tree.program.run(backend);
+        let what = format!("{state_dim} components, bf16 {bf16}, {n_steps} steps, {batch} rows");
+        assert_eq!(
+            tree.program.read(one_index),
+            apart.program.read(index),
+            "{what}: slots"
+        );
+        let pairs = [
+            (one_drawn, drawn),
+            (whole.states, parts.states),
+            (whole.next_states, parts.next_states),
+            (whole.rewards, parts.rewards),
+            (whole.dones, parts.dones),
+        ];
+        for (array, (one, other)) in pairs.into_iter().enumerate() {
+            assert_eq!(
+                tree.program.read(one),
+                apart.program.read(other),
+                "{what}: array {array}"
+            );
+        }
+        for (one, other) in [
+            (whole.actions, parts.actions),
+            (whole.step_counts, parts.step_counts),
+        ] {
+            assert_eq!(
+                tree.program.read(one),
+                apart.program.read(other),
+                "{what}: actions, counts"
+            );
+        }
+        assert_eq!(tree.program.read(status), [0]);
+        assert_eq!(
+            tree.state().min_drawn,
+            apart.state().min_drawn,
+            "{what}: smallest priority"
+        );
+        assert_eq!(tree.state().next_draw, 1);
+    }
+}
+
+fn sample_batch_nothing_to_draw(backend: &dyn Backend) {
+    let mut tree = Tree::with_states(9, &[0.0; 9], 3, false, 1);
+    tree.rebuild();
+    let (index, drawn) = (tree.program.unwritten(5), tree.program.unwritten(5));
+    let (out, argument) = batch_of(&mut tree, index, drawn, 5, 2, 0.9);
+    let status = tree.sample_batch(argument, 5);
+    tree.program.run(backend);
+    assert_eq!(tree.program.read(index), [-1; 5]);
+    assert_eq!(tree.program.read(drawn), [0.0; 5]);
+    assert_eq!(tree.program.read(out.states), [0.0; 15]);
+    assert_eq!(tree.program.read(out.next_states), [0.0; 15]);
+    assert_eq!(
+        tree.program.read(out.dones),
+        [1.0; 5],
+        "nothing is bootstrapped from"
+    );
+    assert_eq!(tree.program.read(out.step_counts), [0; 5]);
+    assert_eq!(tree.program.read(status), [1]);
 }
 
 fn batch_equals_its_parts(backend: &dyn Backend) {
