@@ -190,95 +190,100 @@ constexpr u32 ROW_TILE = 64;
 //   d_out  [capacity][width]   T   out   d loss / d outputs; zero behind the batch's rows and in the padding
 //   td     [capacity]          f32 out   y - Q(s, a); zero behind the batch's rows
 //   bias_partial [blocks][bias_stride] f32 out   columns of d_out summed over the block's rows, before rounding to T
-//   loss_partial [blocks]      f64 out   the block's share of the loss
-// Launch: block 256, grid ceil(capacity / 64), dynamic shared 8 * width floats.
+//   loss_partial [blocks]      f64 out   the block's sum of weighted losses, not yet divided by the rows
+// Launch: block 512, grid ceil(capacity / 64), dynamic shared 16 * width floats.
 // Needs:  1 + actions <= width, action < actions.   Bits: fixed order.
+constexpr u32 LOSS_WARPS = 16;
+
 template <typename T>
-__device__ __forceinline__ void td_loss(const float* online, const float* target, const u32* action, const float* reward,
-                                        const float* weight, const float* discount, T* d_out, float* td, float* bias_partial,
-                                        double* loss_partial, const StepState* state, const StepSettings* settings, u32 capacity,
-                                        u32 actions, u32 width, u32 bias_stride) {
-    DYNAMIC_SHARED(float, column_sums);  // [8 warps][width]
-    __shared__ double warp_loss[8];
+__device__ __forceinline__ void td_loss(const float* __restrict__ online, const float* __restrict__ target,
+                                        const u32* __restrict__ action, const float* __restrict__ reward,
+                                        const float* __restrict__ weight, const float* __restrict__ discount,
+                                        T* __restrict__ d_out, float* __restrict__ td, float* __restrict__ bias_partial,
+                                        double* __restrict__ loss_partial, const StepState* __restrict__ state,
+                                        const StepSettings* __restrict__ settings, u32 capacity, u32 actions, u32 width,
+                                        u32 bias_stride) {
+    DYNAMIC_SHARED(float, column_sums);  // [16 warps][width]
+    __shared__ double warp_loss[LOSS_WARPS];
     const u32 warp = threadIdx.x >> 5, lane = threadIdx.x & 31u;
     float* own_sums = column_sums + warp * width;
     for (u32 column = lane; column < width; column += 32) own_sums[column] = 0.0f;
     const u32 rows = state->rows;
     const float delta = settings->huber_delta;
+    const bool double_dqn = settings->double_dqn != 0;
     double loss = 0;
-    for (u32 step = warp; step < ROW_TILE; step += 8) {
-        const u32 row = blockIdx.x * ROW_TILE + step;
-        if (row >= capacity) break;
-        if (row >= rows) {
-            for (u32 column = lane; column < width; column += 32) store(d_out + (u64)row * width + column, 0.0f);
-            if (lane == 0) td[row] = 0.0f;
-            continue;
-        }
-        const float* now = online + (u64)row * width;
-        const float* chooser = settings->double_dqn ? online + ((u64)capacity + row) * width : target + (u64)row * width;
-        const float* later = target + (u64)row * width;
-        double now_sum = 0, later_sum = 0;
-        float best = 0;
-        u32 best_action = 0xffffffffu;
-        for (u32 a = lane; a < actions; a += 32) {
-            now_sum += now[1 + a];
-            later_sum += later[1 + a];
-            const float advantage = chooser[1 + a];
-            if (best_action == 0xffffffffu || advantage > best) {
-                best = advantage;
-                best_action = a;
+    // Rows of one warp are independent, and their loads in flight together.
+#pragma unroll 4
+    for (u32 step = 0; step < ROW_TILE / LOSS_WARPS; ++step) {
+        const u32 row = blockIdx.x * ROW_TILE + step * LOSS_WARPS + warp;
+        if (row < capacity) {
+            // Rows behind the batch are computed like the others, from zeros, and come to nothing.
+            const bool filled = row < rows;
+            const float* now = online + (u64)row * width;
+            const float* later = target + (u64)row * width;
+            const float* chooser = double_dqn ? online + ((u64)capacity + row) * width : later;
+            const u32 taken = action[row];
+            const float now_value = now[0], later_value = later[0], now_taken = now[1 + taken];
+            float now_sum = 0, later_sum = 0, best = 0;
+            u32 best_action = 0xffffffffu;
+            for (u32 a = lane; a < actions; a += 32) {
+                now_sum += now[1 + a];
+                later_sum += later[1 + a];
+                const float advantage = chooser[1 + a];
+                if (best_action == 0xffffffffu || advantage > best) {
+                    best = advantage;
+                    best_action = a;
+                }
             }
-        }
-        now_sum = warp_sum(now_sum);
-        later_sum = warp_sum(later_sum);
-        for (int offset = 16; offset > 0; offset >>= 1) {
-            const float other = __shfl_xor_sync(FULL_WARP, best, offset);
-            const u32 other_action = __shfl_xor_sync(FULL_WARP, best_action, offset);
-            const bool take = other_action != 0xffffffffu &&
-                              (best_action == 0xffffffffu || other > best || (other == best && other_action < best_action));
-            if (take) {
-                best = other;
-                best_action = other_action;
+            for (int offset = 16; offset > 0; offset >>= 1) {
+                now_sum += __shfl_xor_sync(FULL_WARP, now_sum, offset);
+                later_sum += __shfl_xor_sync(FULL_WARP, later_sum, offset);
+                const float other = __shfl_xor_sync(FULL_WARP, best, offset);
+                const u32 other_action = __shfl_xor_sync(FULL_WARP, best_action, offset);
+                const bool take = other_action != 0xffffffffu &&
+                                  (best_action == 0xffffffffu || other > best || (other == best && other_action < best_action));
+                if (take) {
+                    best = other;
+                    best_action = other_action;
+                }
             }
-        }
-        const u32 taken = action[row];
-        const float mean_now = (float)(now_sum / actions), mean_later = (float)(later_sum / actions);
-        const float q = now[0] + (now[1 + taken] - mean_now);
-        const float q_later = later[0] + (later[1 + best_action] - mean_later);
-        const float y = reward[row] + discount[row] * q_later;
-        const float error = q - y;
-        const float magnitude = fabsf(error);
-        const bool inside = magnitude <= delta;
-        const double huber = inside ? 0.5 * (double)error * error : (double)delta * ((double)magnitude - 0.5 * delta);
-        // NaN takes the second way and stays NaN.
-        const float slope = inside ? error : (error > 0 ? delta : (error < 0 ? -delta : error));
-        const float gradient = weight[row] * slope / (float)rows;
-        loss += (double)weight[row] * huber;
-        if (lane == 0) td[row] = y - q;
-        for (u32 column = lane; column < width; column += 32) {
-            float value = 0;
-            if (column == 0) value = gradient;
-            else if (column <= actions) value = gradient * ((column - 1 == taken ? 1.0f : 0.0f) - 1.0f / (float)actions);
-            store(d_out + (u64)row * width + column, value);
-            own_sums[column] += value;
+            const float q = now_value + (now_taken - now_sum / (float)actions);
+            const float q_later = later_value + (later[1 + best_action] - later_sum / (float)actions);
+            const float y = reward[row] + discount[row] * q_later;
+            const float error = q - y;
+            const float magnitude = fabsf(error);
+            const bool inside = magnitude <= delta;
+            const double huber = inside ? 0.5 * (double)error * error : (double)delta * ((double)magnitude - 0.5 * delta);
+            // NaN takes the second way and stays NaN.
+            const float slope = inside ? error : (error > 0 ? delta : (error < 0 ? -delta : error));
+            const float gradient = filled ? weight[row] * slope / (float)rows : 0.0f;
+            if (filled) loss += (double)weight[row] * huber;
+            if (lane == 0) td[row] = filled ? y - q : 0.0f;
+            for (u32 column = lane; column < width; column += 32) {
+                float value = 0;
+                if (column == 0) value = gradient;
+                else if (column <= actions) value = gradient * ((column - 1 == taken ? 1.0f : 0.0f) - 1.0f / (float)actions);
+                store(d_out + (u64)row * width + column, value);
+                own_sums[column] += value;
+            }
         }
     }
     if (lane == 0) warp_loss[warp] = loss;
     __syncthreads();
     for (u32 column = threadIdx.x; column < width; column += blockDim.x) {
         float sum = 0;
-        for (u32 w = 0; w < 8; ++w) sum += column_sums[w * width + column];
+        for (u32 w = 0; w < LOSS_WARPS; ++w) sum += column_sums[w * width + column];
         bias_partial[(u64)blockIdx.x * bias_stride + column] = sum;
     }
     if (threadIdx.x == 0) {
         double sum = 0;
-        for (u32 w = 0; w < 8; ++w) sum += warp_loss[w];
-        loss_partial[blockIdx.x] = rows > 0 ? sum / rows : 0.0;
+        for (u32 w = 0; w < LOSS_WARPS; ++w) sum += warp_loss[w];
+        loss_partial[blockIdx.x] = sum;
     }
 }
 
 #define TD_LOSS(name, T)                                                                                                    \
-    extern "C" __global__ void __launch_bounds__(256)                                                                       \
+    extern "C" __global__ void __launch_bounds__(512)                                                                       \
         name(const float* online, const float* target, const u32* action, const float* reward, const float* weight,        \
              const float* discount, T* d_out, float* td, float* bias_partial, double* loss_partial, const StepState* state, \
              const StepSettings* settings, u32 capacity, u32 actions, u32 width, u32 bias_stride) {                         \
@@ -294,34 +299,49 @@ TD_LOSS(td_loss_bf16, u16)
 //   d [rows][width] T in, out    d loss / d activation in, d loss / d pre-activation out
 //   h [rows][width] T in         the activation: zero where the ReLU cut
 //   bias_partial [blocks][bias_stride] f32 out   columns summed over the block's 64 rows
-// Launch: block width / 4 * groups threads with groups = max(1, 384 / (width / 4)), grid ceil(rows / 64),
-//         dynamic shared groups * width floats.
-// Needs:  width a multiple of 4 and at most 4096, rows of d and h 16-byte aligned (8 for bf16).   Bits: fixed order.
+// Launch: a thread takes 16 bytes of a row (v = 4 values of f32, 8 of bf16): block width / v * groups threads with
+//         groups = max(1, 384 / (width / v)), grid ceil(rows / 64), dynamic shared groups * width floats.
+// Needs:  width a multiple of 8 and at most 4096, d and h 16-byte aligned.   Bits: fixed order.
 template <typename T>
-__device__ __forceinline__ void relu_backward(T* d, const T* h, float* bias_partial, u32 rows, u32 width, u32 bias_stride) {
+__device__ __forceinline__ void relu_backward(T* __restrict__ d, const T* __restrict__ h, float* __restrict__ bias_partial, u32 rows,
+                                              u32 width, u32 bias_stride) {
     DYNAMIC_SHARED(float, group_sums);  // [groups][width]
+    constexpr u32 VALUES = 16 / sizeof(T);
     typedef typename Four<T>::Stored Stored;
-    const u32 columns = width / 4;
+    constexpr u32 QUADS = VALUES / 4;
+    struct __align__(16) Piece {
+        Stored quad[QUADS];
+    };
+    const u32 columns = width / VALUES;
     const u32 groups = blockDim.x / columns;
     const u32 column = threadIdx.x % columns, group = threadIdx.x / columns;
-    float4 sum = make_float4(0, 0, 0, 0);
+    float4 sum[QUADS];
+    for (u32 i = 0; i < QUADS; ++i) sum[i] = make_float4(0, 0, 0, 0);
+#pragma unroll 4
     for (u32 step = group; step < ROW_TILE; step += groups) {
         const u32 row = blockIdx.x * ROW_TILE + step;
-        if (row >= rows) break;
-        Stored* at = (Stored*)(d + (u64)row * width) + column;
-        float4 gradient = Four<T>::get(*at);
-        const float4 active = Four<T>::get(((const Stored*)(h + (u64)row * width))[column]);
-        gradient.x = active.x > 0 ? gradient.x : 0.0f;
-        gradient.y = active.y > 0 ? gradient.y : 0.0f;
-        gradient.z = active.z > 0 ? gradient.z : 0.0f;
-        gradient.w = active.w > 0 ? gradient.w : 0.0f;
-        *at = Four<T>::put(gradient);
-        sum.x += gradient.x;
-        sum.y += gradient.y;
-        sum.z += gradient.z;
-        sum.w += gradient.w;
+        if (row < rows) {
+            Piece* at = (Piece*)(d + (u64)row * width) + column;
+            Piece piece = *at;
+            const Piece active = ((const Piece*)(h + (u64)row * width))[column];
+#pragma unroll
+            for (u32 i = 0; i < QUADS; ++i) {
+                float4 gradient = Four<T>::get(piece.quad[i]);
+                const float4 cut = Four<T>::get(active.quad[i]);
+                gradient.x = cut.x > 0 ? gradient.x : 0.0f;
+                gradient.y = cut.y > 0 ? gradient.y : 0.0f;
+                gradient.z = cut.z > 0 ? gradient.z : 0.0f;
+                gradient.w = cut.w > 0 ? gradient.w : 0.0f;
+                piece.quad[i] = Four<T>::put(gradient);
+                sum[i].x += gradient.x;
+                sum[i].y += gradient.y;
+                sum[i].z += gradient.z;
+                sum[i].w += gradient.w;
+            }
+            *at = piece;
+        }
     }
-    ((float4*)(group_sums + group * width))[column] = sum;
+    for (u32 i = 0; i < QUADS; ++i) ((float4*)(group_sums + group * width))[column * QUADS + i] = sum[i];
     __syncthreads();
     for (u32 at = threadIdx.x; at < width; at += blockDim.x) {
         float total = 0;
@@ -412,6 +432,7 @@ extern "C" __global__ void __launch_bounds__(256)
     all = block_sum(all, scratch);
     loss = block_sum(loss, scratch);
     if (threadIdx.x != 0) return;
+    if (state->rows > 0) loss /= state->rows;
     const float norm = (float)sqrt(all);
     state->attempts += 1;
     state->loss = (float)loss;
@@ -457,16 +478,18 @@ extern "C" __global__ void __launch_bounds__(256)
     adam_step(const float* gradient, float* parameter, float* first, float* second, float* target, u16* parameter_bf16,
               u16* target_bf16, const StepState* state, const StepSettings* settings, u32 count) {
     const u32 at = (blockIdx.x * 256u + threadIdx.x) * 4u;
-    if (at >= count || state->apply == 0) return;
+    if (at >= count) return;
+    // In flight while the decision is read.
+    const float4 g4 = *(const float4*)(gradient + at);
+    float4 p4 = *(float4*)(parameter + at), m4 = *(float4*)(first + at), v4 = *(float4*)(second + at);
+    float4 t4 = *(float4*)(target + at);
+    if (state->apply == 0) return;
     const float beta1 = (float)settings->beta1, beta2 = (float)settings->beta2;
     const float rest1 = (float)(1.0 - settings->beta1), rest2 = (float)(1.0 - settings->beta2);
     const float rate = state->learning_rate, scale = state->clip_scale;
     const float correction1 = state->correction1, correction2 = state->correction2;
     const float keep = 1.0f - rate * settings->weight_decay, epsilon = settings->epsilon, tau = settings->tau;
     const bool copy = state->copy_target != 0;
-    const float4 g4 = *(const float4*)(gradient + at);
-    float4 p4 = *(float4*)(parameter + at), m4 = *(float4*)(first + at), v4 = *(float4*)(second + at);
-    float4 t4 = *(float4*)(target + at);
     const float g[4] = {g4.x * scale, g4.y * scale, g4.z * scale, g4.w * scale};
     float p[4] = {p4.x, p4.y, p4.z, p4.w}, m[4] = {m4.x, m4.y, m4.z, m4.w}, v[4] = {v4.x, v4.y, v4.z, v4.w};
     float t[4] = {t4.x, t4.y, t4.z, t4.w};

@@ -18,3 +18,8 @@ pub mod trainers;
 
 pub use error::TrainError;
 pub use network::NetworkShape;
+
+/// The examples of the guide, compiled with the crate's own.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide.md")]
+pub struct Guide;

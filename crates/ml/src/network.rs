@@ -15,8 +15,8 @@ const ALIGNMENT: usize = 8;
 /// Widest layer: `relu_backward` takes four columns a thread.
 const WIDEST: usize = 4096;
 
-/// Most actions: `td_loss` keeps eight rows of outputs in 48 KiB of shared memory.
-const MOST_ACTIONS: usize = 1024;
+/// Most actions: `td_loss` keeps 16 rows of outputs in 48 KiB of shared memory.
+const MOST_ACTIONS: usize = 700;
 
 /// Sizes of a dueling network. `NetworkShape::reference(80, 45)` has 335,662 parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -132,7 +132,7 @@ static int run(size_t capacity, size_t rows, size_t dim, size_t actions, size_t 
         forward(target_input, target_parameters + last.weight, target_parameters, target.data() + last.bias, target_out.data(), capacity, last, false);
 
         std::vector<T> d(capacity * last.outputs);
-        LAUNCH_FOR(T, td_loss_f32, td_loss_bf16, dim3(tiles), dim3(256), 8 * last.outputs * sizeof(float), out.data(), target_out.data(), action.data(),
+        LAUNCH_FOR(T, td_loss_f32, td_loss_bf16, dim3(tiles), dim3(512), 16 * last.outputs * sizeof(float), out.data(), target_out.data(), action.data(),
                reward.data(), weight.data(), discount.data(), d.data(), td.data(), bias_partial.data() + (last.bias - weights),
                loss_partial.data(), &state, &settings, (u32)capacity, (u32)actions, (u32)last.outputs, (u32)biases);
         for (size_t at = layers.size(); at-- > 0;) {
@@ -154,8 +154,8 @@ static int run(size_t capacity, size_t rows, size_t dim, size_t actions, size_t 
                         sum += (double)as_float(d[row * layer.outputs + o]) * as_float(online_parameters[layer.weight + o * layer.inputs + i]);
                     set(before[row * layer.inputs + i], sum);
                 }
-            const u32 quads = layer.inputs / 4, groups = quads < 384 ? 384 / quads : 1;
-            LAUNCH_FOR(T, relu_backward_f32, relu_backward_bf16, dim3(tiles), dim3(quads * groups), groups * layer.inputs * sizeof(float), before.data(), input,
+            const u32 pieces = layer.inputs * sizeof(T) / 16, groups = pieces < 384 ? 384 / pieces : 1;
+            LAUNCH_FOR(T, relu_backward_f32, relu_backward_bf16, dim3(tiles), dim3(pieces * groups), groups * layer.inputs * sizeof(float), before.data(), input,
                    bias_partial.data() + (layers[at - 1].bias - weights), (u32)capacity, (u32)layer.inputs, (u32)biases);
             d = before;
         }

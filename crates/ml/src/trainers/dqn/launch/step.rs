@@ -229,8 +229,8 @@ impl StepKernels {
         launch.arg(&capacity).arg(&actions).arg(&width).arg(&stride);
         let shape = LaunchConfig {
             grid_dim: (memory.tiles() as u32, 1, 1),
-            block_dim: (256, 1, 1),
-            shared_mem_bytes: 8 * width * 4,
+            block_dim: (512, 1, 1),
+            shared_mem_bytes: 16 * width * 4,
         };
         // SAFETY: order and types match td_loss; arrays hold `capacity` rows, `td` as the context
         // allocated it; partials have a row for each block.
@@ -270,13 +270,14 @@ impl StepKernels {
         let activation = memory.hidden[layer].address();
         let bias_partial =
             memory.bias_partial.address() + 4 * (place.bias.start - memory.weights()) as u64;
-        let quads = place.outputs / 4;
-        let groups = (384 / quads).max(1);
+        // A thread takes 16 bytes of a row.
+        let pieces = place.outputs * stored_bytes(memory.precision) / 16;
+        let groups = (384 / pieces).max(1);
         let [rows, width, stride] =
             [memory.capacity, place.outputs, memory.biases()].map(|size| size as u32);
         let shape = LaunchConfig {
             grid_dim: (memory.tiles() as u32, 1, 1),
-            block_dim: ((quads * groups) as u32, 1, 1),
+            block_dim: ((pieces * groups) as u32, 1, 1),
             shared_mem_bytes: (groups * place.outputs * 4) as u32,
         };
         let mut launch = self.stream.launch_builder(&self.relu_backward);
