@@ -89,6 +89,14 @@ impl<'a> Cx<'a> {
                     }
                     return None;
                 }
+                // After a first run the receiver has the new type, which has no such field either.
+                if let Some(rule) = self.rules.wrappers.iter().find(|rule| self.is_type(ty, rule.becomes))
+                    && let Some(hint) = rule.spec.gone.get(&member.text)
+                    && self.world.field(ty, &member.text).is_none()
+                {
+                    let reason = format!("`{}` is read on the host", member.text);
+                    return Some(self.leftover(expr.span, &rule.spec.rule, reason, Some(hint.clone()), true));
+                }
                 if !ty.peeled().is_known() && self.rules.distinctive.contains(&member.text) {
                     let reason = format!("the type of `{}` cannot be told, and `{}` may be what is retired", self.src(base.span), member.text);
                     let rule = self.rule_of_name(&member.text);
@@ -114,6 +122,13 @@ impl<'a> Cx<'a> {
                         return Some(self.leftover(expr.span, &rule.spec.rule, reason, Some(format!("`{}` is the buffer itself now", self.src(recv.span))), false));
                     }
                     return None;
+                }
+                if let Some(rule) = self.rules.enums.iter().find(|rule| self.is_type(ty, rule.becomes))
+                    && let Some(hint) = rule.spec.gone.get(&method.text)
+                    && !self.an.methods.contains_key(&expr.id)
+                {
+                    let reason = format!("`{}` has no counterpart on `{}`", method.text, self.world.defs[rule.becomes].name);
+                    return Some(self.leftover(expr.span, &rule.spec.rule, reason, Some(hint.clone()), true));
                 }
                 if !ty.peeled().is_known() && self.rules.distinctive.contains(&method.text) {
                     let reason = format!("the type of `{}` cannot be told, and `{}()` may be what is retired", self.src(recv.span), method.text);
@@ -148,6 +163,10 @@ impl<'a> Cx<'a> {
                 }
             }
         }
+    }
+
+    fn is_type(&self, ty: &Type, def: usize) -> bool {
+        self.world.autoderef(ty).iter().any(|step| matches!(step, Type::Adt(found, _) if *found == def))
     }
 
     fn rule_of_name(&self, name: &str) -> String {

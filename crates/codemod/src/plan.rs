@@ -78,7 +78,7 @@ pub fn plan(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Res
 fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<Plan, PlanError> {
     let found = sources::Sources::read(tree, migrations, options)?;
     let mut records: Vec<Record> = found.records.clone();
-    if found.hits.is_empty() {
+    if found.hits.is_empty() && !options.exhaustive {
         return Ok(Plan { changes: vec![], records, unchanged: found.n_files });
     }
     let surfaces: Vec<_> = migrations.iter().flat_map(Migration::surfaces).collect();
@@ -105,6 +105,7 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
             work.refused = Some(whole(0, "the file is generated".into(), "change what generates it"));
         }
     }
+    records.extend(orphans(&world, &rules, &found));
     let befores = rewrite(&mut session)?;
     let mut deleted = Vec::new();
     let mut extra: Vec<(usize, Leftover)> = Vec::new();
@@ -133,6 +134,42 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
     changes.sort_by(|a, b| a.path().cmp(b.path()));
     let unchanged = found.n_files - changes.len().min(found.n_files);
     Ok(Plan { changes, records, unchanged })
+}
+
+/// Files that hold a retired name and belong to no target: nobody can say what their names mean.
+fn orphans(world: &World, rules: &Rules, found: &sources::Sources<'_>) -> Vec<Record> {
+    let names: HashSet<&str> = rules
+        .enums
+        .iter()
+        .map(|rule| rule.def)
+        .chain(rules.wrappers.iter().map(|rule| rule.def))
+        .map(|def| world.defs[def].name.as_str())
+        .collect();
+    let mut out = Vec::new();
+    for path in found.hits.iter().filter(|path| found.in_scope(path) && found.concerns(path)) {
+        if world.file_id(path).is_some_and(|id| !world.files[id].contexts.is_empty()) {
+            continue;
+        }
+        let Some(text) = found.text(path) else { continue };
+        let (at, reason, hint) = match crate::syntax::parse(&text) {
+            Ok(file) => match file.idents.iter().find(|ident| names.contains(ident.text.as_str())) {
+                Some(ident) => (ident.span.lo, format!("no target of the tree reaches this file, so what `{}` means here cannot be told", ident.text), "declare it as a module, or rewrite it by hand"),
+                None => continue,
+            },
+            Err(err) if names.iter().any(|name| text.contains(name)) => (err.at, format!("the file does not parse: {}", err.message), "repair it, or rewrite it by hand"),
+            Err(_) => continue,
+        };
+        let index = crate::syntax::LineIndex::new(&text);
+        let (line, column) = index.line_column(&text, at);
+        let mut record = sources::file_record(crate::record::RecordKind::Unresolved, path, &reason, Some(hint));
+        record.line = line;
+        record.column = column;
+        record.byte_start = at;
+        record.byte_end = at;
+        record.source = index.line_span(&text, line).text(&text).to_owned();
+        out.push(record);
+    }
+    out
 }
 
 fn whole(at: usize, reason: String, hint: &str) -> Leftover {

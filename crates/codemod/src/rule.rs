@@ -238,11 +238,12 @@ impl Migration {
         let last = |path: &str| path.rsplit("::").next().unwrap_or(path).to_owned();
         for rule in &self.retire_enum {
             needles.push(last(&rule.ty));
-            needles.extend(rule.some.keys().chain(rule.always.keys()).cloned());
+            needles.extend(rule.some.keys().chain(rule.always.keys()).chain(rule.gone.keys()).cloned());
         }
         for rule in &self.retire_wrapper {
             needles.push(last(&rule.ty));
             needles.push(rule.payload.clone());
+            needles.extend(rule.gone.keys().cloned());
         }
         for rule in &self.delete_module {
             needles.push(last(&rule.module));

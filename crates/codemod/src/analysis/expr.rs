@@ -66,21 +66,7 @@ impl Cx<'_> {
                     _ => Type::Unknown,
                 }
             }
-            ExprKind::Binary { op, lhs, rhs, .. } => {
-                // Long chains lean to the left.
-                let left = self.expr(lhs, if *op == BinOp::Arith { expected } else { None });
-                let hint = matches!(op, BinOp::Eq | BinOp::Ne | BinOp::Compare | BinOp::Arith).then_some(&left);
-                self.expr(rhs, hint);
-                match op {
-                    BinOp::And | BinOp::Or | BinOp::Eq | BinOp::Ne | BinOp::Compare => Type::Prim("bool"),
-                    BinOp::Arith => match self.resolve(&left) {
-                        Type::Ref(_, inner) if matches!(*inner, Type::Prim(_)) => *inner,
-                        Type::Prim(name) => Type::Prim(name),
-                        _ => Type::Unknown,
-                    },
-                    BinOp::AssignOp => Type::unit(),
-                }
-            }
+            ExprKind::Binary { .. } => return self.binary_chain(expr, expected),
             ExprKind::Assign { lhs, rhs } => {
                 let left = self.expr(lhs, None);
                 let right = self.expr(rhs, Some(&left));
@@ -301,6 +287,35 @@ impl Cx<'_> {
             syntax::PatKind::Ident { name, .. } => self.seeds.get(&name.span.lo).cloned(),
             _ => None,
         }
+    }
+
+    /// Operators that lean to the left, from the innermost out.
+    fn binary_chain(&mut self, last: &Expr, expected: Option<&Type>) -> Type {
+        let mut links = vec![last];
+        while let ExprKind::Binary { lhs, .. } = &links[links.len() - 1].kind
+            && matches!(lhs.kind, ExprKind::Binary { .. })
+        {
+            links.push(lhs);
+        }
+        let ExprKind::Binary { op, lhs, .. } = &links[links.len() - 1].kind else { return Type::Unknown };
+        let mut left = self.expr(lhs, if *op == BinOp::Arith { expected } else { None });
+        for link in links.into_iter().rev() {
+            let ExprKind::Binary { op, rhs, .. } = &link.kind else { continue };
+            let hint = matches!(op, BinOp::Eq | BinOp::Ne | BinOp::Compare | BinOp::Arith).then(|| left.clone());
+            self.expr(rhs, hint.as_ref());
+            left = match op {
+                BinOp::And | BinOp::Or | BinOp::Eq | BinOp::Ne | BinOp::Compare => Type::Prim("bool"),
+                BinOp::Arith => match self.resolve(&left) {
+                    Type::Ref(_, inner) if matches!(*inner, Type::Prim(_)) => *inner,
+                    Type::Prim(name) => Type::Prim(name),
+                    _ => Type::Unknown,
+                },
+                BinOp::AssignOp => Type::unit(),
+            };
+            self.out.types.insert(link.id, left.clone());
+            self.out.function_of.insert(link.id, self.function);
+        }
+        left
     }
 
     fn if_chain(&mut self, expr: &Expr, expected: Option<&Type>) -> Type {

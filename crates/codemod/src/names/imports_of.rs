@@ -116,8 +116,6 @@ struct Leaf {
     leading_colon: bool,
     vis: Vis,
     has_cfg: bool,
-    /// The identifier that names the item.
-    ident: Span,
 }
 
 fn leaves(item: &Item) -> Vec<Leaf> {
@@ -125,13 +123,12 @@ fn leaves(item: &Item) -> Vec<Leaf> {
     let mut out = Vec::new();
     let has_cfg = item.attrs.iter().any(|attr| attr.path == "cfg");
     fn walk(tree: &UseTree, prefix: &mut Vec<String>, base: &Leaf, out: &mut Vec<Leaf>) {
-        let leaf = |name: &str, path: Vec<String>, has_alias: bool, is_glob: bool, ident: Span| Leaf {
+        let leaf = |name: &str, path: Vec<String>, has_alias: bool, is_glob: bool| Leaf {
             span: tree.span,
             name: name.to_owned(),
             path,
             has_alias,
             is_glob,
-            ident,
             ..base.clone()
         };
         match &tree.kind {
@@ -141,17 +138,17 @@ fn leaves(item: &Item) -> Vec<Leaf> {
                 prefix.pop();
             }
             UseKind::Name(name) if name.text == "self" && !prefix.is_empty() => {
-                out.push(leaf(prefix.last().map_or("", String::as_str), prefix.clone(), false, false, name.span));
+                out.push(leaf(prefix.last().map_or("", String::as_str), prefix.clone(), false, false));
             }
             UseKind::Name(name) => {
                 let path = prefix.iter().cloned().chain([name.text.clone()]).collect();
-                out.push(leaf(&name.text, path, false, false, name.span));
+                out.push(leaf(&name.text, path, false, false));
             }
             UseKind::Rename { name, rename } => {
                 let own = (name.text != "self" || prefix.is_empty()).then(|| name.text.clone());
-                out.push(leaf(&rename.text, prefix.iter().cloned().chain(own).collect(), true, false, name.span));
+                out.push(leaf(&rename.text, prefix.iter().cloned().chain(own).collect(), true, false));
             }
-            UseKind::Glob => out.push(leaf("", prefix.clone(), false, true, tree.span)),
+            UseKind::Glob => out.push(leaf("", prefix.clone(), false, true)),
             UseKind::Group { items } => items.iter().for_each(|tree| walk(tree, prefix, base, out)),
         }
     }
@@ -164,7 +161,6 @@ fn leaves(item: &Item) -> Vec<Leaf> {
         leading_colon: it.leading_colon,
         vis: item.vis.clone(),
         has_cfg,
-        ident: item.span,
     };
     walk(&it.tree, &mut vec![], &base, &mut out);
     out
@@ -194,10 +190,18 @@ pub fn edit_imports(
 ) -> Vec<EditGroup> {
     let mut out = Vec::new();
     let all = scopes(cx, module, cx.text.len());
+    // Imports inside of functions count as uses of what they name, unless they will go themselves.
+    let going: Vec<Span> = all
+        .iter()
+        .filter(|scope| scope.is_block)
+        .flat_map(|scope| scope.items.iter().map(move |item| (scope, *item)))
+        .filter(|(scope, item)| leaves(item).iter().all(|leaf| is_retired_leaf(cx, scope.module, leaf)))
+        .map(|(_, item)| item.span)
+        .collect();
     let mut nth_block = 0;
     for scope in &all {
         let spans: Vec<Span> = scope.items.iter().map(|item| item.span).collect();
-        let without: Vec<Span> = spans.iter().chain(&scope.holes).copied().collect();
+        let without: Vec<Span> = spans.iter().chain(&scope.holes).chain(&going).copied().collect();
         let now = count_idents(cx.file, scope.region, &without);
         let was = if scope.is_block {
             let was = before_blocks.get(nth_block).cloned().unwrap_or_default();
@@ -316,6 +320,24 @@ fn scope_edits(
         };
         ops[*at].push((leaf.clone(), op));
     }
+    // One leaf of a module that is gone has to stay beside one that moves: that one gets an import of its own.
+    for of_item in &mut ops {
+        let kept: HashSet<Vec<String>> = of_item
+            .iter()
+            .filter(|(leaf, op)| *op == Op::Keep && !leaf.path.is_empty())
+            .map(|(leaf, _)| leaf.path[..leaf.path.len() - 1].to_vec())
+            .collect();
+        for (leaf, op) in of_item.iter_mut() {
+            if let Op::Move { .. } = op
+                && kept.contains(&leaf.path[..leaf.path.len() - 1])
+                && let Res::Def(def) = resolve(leaf, Ns::Type)
+                && let Some(retired) = rules.retired_def(def)
+            {
+                add_import(cx, scope, retired.becomes(), out);
+                *op = Op::Remove;
+            }
+        }
+    }
     for (at, item) in scope.items.iter().enumerate() {
         if ops[at].iter().all(|(_, op)| *op == Op::Keep) {
             continue;
@@ -336,6 +358,19 @@ fn scope_edits(
             }
         }
     }
+}
+
+/// A leaf that names something retired, or the variants of it.
+fn is_retired_leaf(cx: &Cx<'_>, module: ModId, leaf: &Leaf) -> bool {
+    let segs: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
+    let from = Scope { module, blocks: &[], params: &[] };
+    let (res, n) = cx.world.resolve(from, leaf.leading_colon, &segs, Ns::Type);
+    n == segs.len()
+        && match res {
+            Res::Def(def) | Res::Variant(def, _) => cx.rules.retired_def(def).is_some() || cx.rules.deleted_defs.contains_key(&def),
+            Res::Mod(target) => cx.rules.deleted_mods.contains_key(&target),
+            _ => false,
+        }
 }
 
 /// A module inside this one takes the name by a path of its own, or by one that leads here.
@@ -528,15 +563,8 @@ fn tree_edits<'o>(cx: &Cx<'_>, tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op, p
                 && targets.iter().all(|other| other == target)
                 && is_direct(rest)
             {
-                let kept_old = keeps_any(rest, op_of);
-                if !kept_old && let Some(last) = target.last() {
+                if let Some(last) = target.last() {
                     edits.push(Edit::new(name.span, last.clone(), rule));
-                } else if kept_old {
-                    // Some leaf must stay where it is: the new ones get a tree of their own.
-                    inner.clear();
-                    let names: Vec<String> = moved_names(rest, op_of);
-                    let text = format!("{}::{{{}}}, ", target.join("::"), names.join(", "));
-                    edits.push(Edit::new(Span::new(tree.span.lo, tree.span.lo), text, rule));
                 }
             }
             edits.extend(inner);
@@ -579,28 +607,6 @@ fn collect_targets<'o>(tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op, out: &mut
                 out.push(module);
             }
         }
-    }
-}
-
-fn keeps_any<'o>(tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op) -> bool {
-    match &tree.kind {
-        UseKind::Group { items } => items.iter().any(|item| keeps_any(item, op_of)),
-        UseKind::Path { rest, .. } => keeps_any(rest, op_of),
-        _ => matches!(op_of(tree.span), Op::Keep),
-    }
-}
-
-fn moved_names<'o>(tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op) -> Vec<String> {
-    match &tree.kind {
-        UseKind::Group { items } => items.iter().flat_map(|item| moved_names(item, op_of)).collect(),
-        UseKind::Rename { rename, .. } => match op_of(tree.span) {
-            Op::Move { name, .. } => vec![format!("{name} as {}", rename.text)],
-            _ => vec![],
-        },
-        _ => match op_of(tree.span) {
-            Op::Move { name, .. } => vec![name.clone()],
-            _ => vec![],
-        },
     }
 }
 
@@ -690,7 +696,9 @@ pub fn usage(cx: &Cx<'_>, module: ModId) -> (HashMap<ModId, HashMap<String, usiz
     let mut modules = HashMap::new();
     let mut blocks = Vec::new();
     for scope in scopes(cx, module, cx.text.len()) {
-        let without: Vec<Span> = scope.items.iter().map(|item| item.span).chain(scope.holes.iter().copied()).collect();
+        // An inner module that takes from outside uses what is imported there.
+        let closed = scope.holes.iter().copied().filter(|hole| !hole.text(cx.text).contains("super::"));
+        let without: Vec<Span> = scope.items.iter().map(|item| item.span).chain(closed).collect();
         let counts = count_idents(cx.file, scope.region, &without);
         if scope.is_block {
             blocks.push(counts);

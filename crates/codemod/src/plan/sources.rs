@@ -79,18 +79,25 @@ impl<'t> Sources<'t> {
     fn pick(&mut self, rule_packages: &BTreeSet<String>, all: bool) {
         let by_name: HashMap<&str, usize> = self.packages.iter().enumerate().map(|(at, package)| (package.name.as_str(), at)).collect();
         let dirs: BTreeMap<&str, usize> = self.packages.iter().enumerate().map(|(at, package)| (package.dir.as_str(), at)).collect();
+        // Who can name what is retired: through whatever chain of dependencies.
+        let mut seeing: HashSet<String> = rule_packages.iter().cloned().collect();
+        loop {
+            let n = seeing.len();
+            for package in &self.packages {
+                if package.dependencies.iter().any(|dependency| seeing.contains(&dependency.package)) {
+                    seeing.insert(package.name.clone());
+                }
+            }
+            if seeing.len() == n {
+                break;
+            }
+        }
         let mut wanted: BTreeSet<usize> = BTreeSet::new();
         for path in &self.hits {
-            let mut dir = crate::world::parent_dir(path);
-            loop {
-                if let Some(&at) = dirs.get(dir) {
-                    wanted.insert(at);
-                    break;
-                }
-                if dir.is_empty() {
-                    break;
-                }
-                dir = crate::world::parent_dir(dir);
+            if let Some(at) = package_of(&dirs, path)
+                && seeing.contains(&self.packages[at].name)
+            {
+                wanted.insert(at);
             }
         }
         if all {
@@ -104,19 +111,6 @@ impl<'t> Sources<'t> {
                 {
                     queue.push(next);
                 }
-            }
-        }
-        // Who can name what is retired: through whatever chain of dependencies.
-        let mut seeing: HashSet<String> = rule_packages.iter().cloned().collect();
-        loop {
-            let n = seeing.len();
-            for package in &self.packages {
-                if package.dependencies.iter().any(|dependency| seeing.contains(&dependency.package)) {
-                    seeing.insert(package.name.clone());
-                }
-            }
-            if seeing.len() == n {
-                break;
             }
         }
         self.seeing = seeing;
@@ -163,6 +157,12 @@ impl<'t> Sources<'t> {
         self.specs = specs;
     }
 
+    /// Whether a file belongs to no package, or to one that can name what is retired.
+    pub fn concerns(&self, path: &str) -> bool {
+        let dirs: BTreeMap<&str, usize> = self.packages.iter().enumerate().map(|(at, package)| (package.dir.as_str(), at)).collect();
+        package_of(&dirs, path).is_none_or(|at| self.seeing.contains(&self.packages[at].name))
+    }
+
     /// Whether a file may be changed, as far as `--package` goes.
     pub fn in_scope(&self, path: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|dir| dir.is_empty() || path.starts_with(&format!("{dir}/")))
@@ -200,6 +200,20 @@ impl<'t> Sources<'t> {
 impl Loader for Sources<'_> {
     fn read(&self, path: &str) -> Option<Rc<str>> {
         self.read_text(path)
+    }
+}
+
+/// The package whose folder is nearest above a file.
+fn package_of(dirs: &BTreeMap<&str, usize>, path: &str) -> Option<usize> {
+    let mut dir = crate::world::parent_dir(path);
+    loop {
+        if let Some(&at) = dirs.get(dir) {
+            return Some(at);
+        }
+        if dir.is_empty() {
+            return None;
+        }
+        dir = crate::world::parent_dir(dir);
     }
 }
 

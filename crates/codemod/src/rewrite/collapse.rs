@@ -151,7 +151,12 @@ impl<'a> Cx<'a> {
                 let rest = Rest { lets: lets.into_iter().filter(|text| !text.is_empty()).collect(), body: self.body_of(&arms[first].body, &edits), before, after, rule };
                 return self.emit(expr, rest);
             }
-            return None;
+            // Part of a larger pattern: it is taken apart by a `let`.
+            let value = self.scrutinee_text(scrutinee, &subject);
+            let (before, after) = self.arm_comments(arms, first, braces);
+            let lets = vec![format!("let {} = {value};", outs[first].text)];
+            let rest = Rest { lets, body: self.body_of(&arms[first].body, &[]), before, after, rule };
+            return self.emit(expr, rest);
         }
         // Arms that differ by their guards alone.
         let chain: Vec<usize> = {
@@ -270,6 +275,9 @@ impl<'a> Cx<'a> {
         braces: Span,
         rule: &str,
     ) -> Option<EditGroup> {
+        if let Some(group) = self.drop_parts(scrutinee, subject, arms, outs, live, braces, rule) {
+            return Some(group);
+        }
         let mut edits: Vec<Edit> = Vec::new();
         let mut dead: Vec<usize> = (0..arms.len()).filter(|at| !live.contains(at)).collect();
         // Behind an arm that is always taken nothing is reached, unless that arm may be configured away.
@@ -320,6 +328,79 @@ impl<'a> Cx<'a> {
             return None;
         }
         Some(EditGroup { edits })
+    }
+
+    /// A tuple of which all but one part always matches: that part is matched alone.
+    #[allow(clippy::too_many_arguments)]
+    fn drop_parts(&self, scrutinee: &'a Expr, subject: &Subject, arms: &'a [Arm], outs: &[PatOut], live: &[usize], braces: Span, rule: &str) -> Option<EditGroup> {
+        use crate::syntax::PatKind;
+        let (Subject::Tuple(parts), ExprKind::Tuple(exprs)) = (subject, &scrutinee.kind) else { return None };
+        if arms.iter().any(|arm| !arm.attrs.is_empty()) {
+            return None;
+        }
+        // Part by part; a `_` for the whole stands for each.
+        let before = unreachable(self, arms, None);
+        let gone = unreachable(self, arms, Some(outs));
+        let live: Vec<usize> = live.iter().copied().filter(|at| !gone.contains(at) || before.contains(at)).collect();
+        let mut split: Vec<Vec<Option<PatOut>>> = Vec::new();
+        for &at in &live {
+            match &arms[at].pat.kind {
+                PatKind::Tuple(elems) if elems.len() == parts.len() => {
+                    split.push(elems.iter().zip(parts).map(|(elem, part)| Some(self.pat(elem, Some(part)))).collect());
+                }
+                PatKind::Wild => split.push(vec![None; parts.len()]),
+                _ => return None,
+            }
+        }
+        let always = |column: usize| split.iter().all(|row| row[column].as_ref().is_none_or(|out| matches!(out.kind, Kind::Always(_))));
+        let ours = |column: usize| split.iter().any(|row| row[column].as_ref().is_some_and(|out| out.changed));
+        let kept: Vec<usize> = (0..parts.len()).filter(|&column| !always(column)).collect();
+        let [kept] = kept[..] else { return None };
+        if !(0..parts.len()).any(|column| column != kept && ours(column)) || (0..parts.len()).any(|column| column != kept && !self.effects_of(&parts[column]).is_empty()) {
+            return None;
+        }
+        let mut edits: Vec<Edit> = Vec::new();
+        for (row, &at) in split.iter().zip(&live) {
+            let arm = &arms[at];
+            let mut regions = vec![arm.body.span];
+            regions.extend(arm.guard.as_ref().map(|guard| guard.span));
+            regions.sort();
+            for (column, out) in row.iter().enumerate() {
+                let (Some(out), true) = (out, column != kept) else { continue };
+                let Kind::Always(bounds) = &out.kind else { return None };
+                let (lets, more) = self.settle(bounds, &parts[column], &regions)?;
+                if !lets.iter().all(String::is_empty) {
+                    return None;
+                }
+                edits.extend(more.into_iter().map(|(span, text)| Edit::new(span, text, rule)));
+            }
+            let text = row[kept].as_ref().map_or("_".to_owned(), |out| out.text.clone());
+            if text != self.src(arm.pat.span) {
+                edits.push(Edit::new(arm.pat.span, text, rule));
+            }
+        }
+        for at in (0..arms.len()).filter(|at| !live.contains(at)) {
+            edits.push(Edit::new(self.arm_extent(arms, at, braces), "", rule));
+        }
+        let mut value = self.scrutinee_text(&exprs[kept], &parts[kept]);
+        if matches!(exprs[kept].kind, ExprKind::Struct { .. }) {
+            value = format!("({value})");
+        }
+        edits.push(Edit::new(scrutinee.span, value, rule));
+        edits.sort_by_key(|edit| (edit.span.lo, edit.span.hi));
+        (!edits.iter().any(|edit| self.is_frozen(edit.span))).then_some(EditGroup { edits })
+    }
+
+    /// The scrutinee with options replaced by what they hold.
+    fn scrutinee_text(&self, scrutinee: &'a Expr, subject: &Subject) -> String {
+        let mut edits = Vec::new();
+        self.scrutinee_edits(scrutinee, subject, "", &mut edits);
+        let mut text = self.src(scrutinee.span).to_owned();
+        edits.sort_by_key(|edit| edit.span.lo);
+        for edit in edits.iter().rev() {
+            text.replace_range(edit.span.lo - scrutinee.span.lo..edit.span.hi - scrutinee.span.lo, &edit.text);
+        }
+        text
     }
 
     fn scrutinee_edits(&self, scrutinee: &'a Expr, subject: &Subject, rule: &str, edits: &mut Vec<Edit>) {

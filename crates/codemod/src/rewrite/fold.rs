@@ -73,6 +73,7 @@ impl<'a> Cx<'a> {
                 },
             },
             ExprKind::Macro(mac) => self.fold_assert(expr, mac),
+            ExprKind::MethodCall { .. } if self.predicate(expr).is_some() => self.predicate(expr),
             ExprKind::MethodCall { recv, method, args, .. } if args.len() == 1 => {
                 let value = self.constant(recv)?;
                 match (method.text.as_str(), value) {
@@ -100,6 +101,56 @@ impl<'a> Cx<'a> {
             ExprKind::Block { label: None, flavour: BlockFlavour::Plain, block } => self.unwrap_block(expr, block),
             _ => None,
         }
+    }
+
+    /// A closure that answers the same whatever it is given: `is_some_and(|x| true)` is `is_some()`.
+    fn predicate(&self, expr: &'a Expr) -> Option<EditGroup> {
+        let ExprKind::MethodCall { recv, method, args, parens, .. } = &expr.kind else { return None };
+        let ExprKind::Closure { params, body, is_async: false, .. } = &args.last()?.kind else { return None };
+        let value = self.constant(body)?;
+        if params.len() != 1 {
+            return None;
+        }
+        let call = Span::new(method.span.lo, parens.hi);
+        let is_option = matches!(self.an.ty(recv).peeled(), Type::Adt(def, _) if Some(*def) == self.world.canonical("std::option::Option"));
+        match (method.text.as_str(), value, args.len()) {
+            ("is_some_and", true, 1) if is_option => self.edit(call, "is_some()", RULE),
+            ("is_some_and", false, 1) if self.is_pure(recv) => self.edit(expr.span, "false", RULE),
+            ("is_none_or", true, 1) if self.is_pure(recv) => self.edit(expr.span, "true", RULE),
+            ("is_none_or", false, 1) if is_option => self.edit(call, "is_none()", RULE),
+            ("all", true, 1) if self.is_pure(recv) => self.edit(expr.span, "true", RULE),
+            ("any", false, 1) if self.is_pure(recv) => self.edit(expr.span, "false", RULE),
+            // What lets everything through is not there.
+            ("filter", true, 1) => self.edit(Span::new(recv.span.hi, parens.hi), "", RULE),
+            ("map_or", true, 2) if is_option && matches!(args[0].kind, ExprKind::Lit(LitKind::Bool(false))) => self.edit(call, "is_some()", RULE),
+            _ => None,
+        }
+    }
+
+    /// `let x = value; x` as a block's end, where the `let` is of this run's making.
+    pub fn let_and_return(&self, at: &super::nodes::LetStmt<'a>) -> Option<EditGroup> {
+        let StmtKind::Let { pat, init: Some(init), diverge: None, ty: None } = &at.stmt.kind else { return None };
+        let crate::syntax::PatKind::Ident { name, by_ref: false, mutable: false, sub: None } = &pat.kind else { return None };
+        let last = at.block.stmts.get(at.at + 1)?;
+        if at.at + 2 != at.block.stmts.len() || !at.stmt.attrs.is_empty() {
+            return None;
+        }
+        let StmtKind::Expr { expr, semi: false } = &last.kind else { return None };
+        let local = *self.an.bound_at.get(&name.span.lo)?;
+        if self.an.local(expr) != Some(local) || self.an.locals[local].uses.len() != 1 {
+            return None;
+        }
+        // Theirs stays as they wrote it.
+        let original = self.rope.original();
+        let (lo, hi) = (self.rope.origin(at.stmt.span.lo), self.rope.origin(at.stmt.span.hi));
+        if lo <= hi && original.get(lo..hi) == Some(self.src(at.stmt.span)) {
+            return None;
+        }
+        let between = Span::new(at.stmt.span.hi, last.span.lo);
+        if !trivia::comments(self.text, between).is_empty() {
+            return None;
+        }
+        self.edit(Span::new(at.stmt.span.lo, last.span.hi), self.src(init.span), RULE)
     }
 
     /// `{ x }` that this run wrote around a lone value in an operand's place.
@@ -151,7 +202,7 @@ impl<'a> Cx<'a> {
             return bare(self, lhs).or_else(|| drop_right(self));
         }
         // x && false, x || true: x is evaluated all the same.
-        (self.is_pure(lhs) && !matches!(lhs.kind, ExprKind::Let { .. })).then(|| self.edit(expr.span, value.to_string(), RULE)).flatten()
+        self.is_pure(lhs).then(|| self.edit(expr.span, value.to_string(), RULE)).flatten()
     }
 
     /// An `if` whose condition never holds.

@@ -50,6 +50,7 @@ impl<'a> Cx<'a> {
             ExprKind::Field { base, .. } => self.is_pure(base),
             ExprKind::Ref { inner, .. } | ExprKind::Deref(inner) | ExprKind::Paren(inner) | ExprKind::Not(inner) | ExprKind::Neg(inner) => self.is_pure(inner),
             ExprKind::Cast { inner, .. } => self.is_pure(inner),
+            ExprKind::Let { value, .. } => self.is_pure(value),
             ExprKind::Binary { lhs, rhs, op, .. } => *op != crate::syntax::BinOp::AssignOp && self.is_pure(lhs) && self.is_pure(rhs),
             ExprKind::Tuple(exprs) => exprs.iter().all(|expr| self.is_pure(expr)),
             ExprKind::MethodCall { recv, args, .. } => {
@@ -107,7 +108,7 @@ impl<'a> Cx<'a> {
             groups.push(group);
         };
         for at in &self.nodes.lets {
-            offer(self.collapse_let(at), &mut groups);
+            offer(self.collapse_let(at).or_else(|| self.let_and_return(at)), &mut groups);
         }
         // Patterns of parameters.
         for (_, f) in &self.nodes.functions {

@@ -18,6 +18,7 @@ pub fn is_std_macro(name: &str) -> bool {
     EXPR_MACROS.contains(&name)
 }
 
+#[derive(Debug)]
 /// Copies a parsed file into [`tree`](super::tree), with ranges that count from the start of the whole text.
 pub struct Lower<'t> {
     text: &'t str,
@@ -713,23 +714,7 @@ impl<'t> Lower<'t> {
                 };
                 (span, kind)
             }
-            E::Binary(it) => {
-                attrs = &it.attrs;
-                let lhs = self.boxed(&it.left);
-                let rhs = self.boxed(&it.right);
-                use syn::BinOp as B;
-                let op = match it.op {
-                    B::And(_) => BinOp::And,
-                    B::Or(_) => BinOp::Or,
-                    B::Eq(_) => BinOp::Eq,
-                    B::Ne(_) => BinOp::Ne,
-                    B::Lt(_) | B::Le(_) | B::Gt(_) | B::Ge(_) => BinOp::Compare,
-                    B::AddAssign(_) | B::SubAssign(_) | B::MulAssign(_) | B::DivAssign(_) | B::RemAssign(_) => BinOp::AssignOp,
-                    B::BitXorAssign(_) | B::BitAndAssign(_) | B::BitOrAssign(_) | B::ShlAssign(_) | B::ShrAssign(_) => BinOp::AssignOp,
-                    _ => BinOp::Arith,
-                };
-                (lhs.span.to(rhs.span), ExprKind::Binary { op, op_span: self.of(&it.op), lhs, rhs })
-            }
+            E::Binary(it) => return self.binary_chain(it),
             E::Assign(it) => {
                 attrs = &it.attrs;
                 let lhs = self.boxed(&it.left);
@@ -932,6 +917,24 @@ impl<'t> Lower<'t> {
         self.new_expr(span, attrs, kind)
     }
 
+    /// Operators that lean to the left, from the innermost out: a sum of thousands of terms is one loop.
+    fn binary_chain(&mut self, last: &syn::ExprBinary) -> Expr {
+        let mut links = vec![last];
+        while let syn::Expr::Binary(inner) = &*links[links.len() - 1].left {
+            links.push(inner);
+        }
+        let mut lhs = self.expr(&links[links.len() - 1].left);
+        for link in links.into_iter().rev() {
+            let rhs = self.boxed(&link.right);
+            let op = binary_op(&link.op);
+            let span = lhs.span.to(rhs.span);
+            let op_span = self.of(&link.op);
+            let attrs = self.attrs(&link.attrs);
+            lhs = self.new_expr(span, attrs, ExprKind::Binary { op, op_span, lhs: Box::new(lhs), rhs });
+        }
+        lhs
+    }
+
     /// An `if` and its `else if`s, from the last to the first: thousands of links are one loop, not one stack frame each.
     fn if_chain(&mut self, first: &syn::ExprIf) -> Expr {
         let mut links = vec![first];
@@ -1064,6 +1067,20 @@ impl<'t> Lower<'t> {
         // What an argument names is not captured.
         captures.retain(|capture| !args.iter().any(|arg| arg.name.as_ref().is_some_and(|name| name.text == capture.text)));
         MacroArgs::Exprs { args, captures }
+    }
+}
+
+fn binary_op(op: &syn::BinOp) -> BinOp {
+    use syn::BinOp as B;
+    match op {
+        B::And(_) => BinOp::And,
+        B::Or(_) => BinOp::Or,
+        B::Eq(_) => BinOp::Eq,
+        B::Ne(_) => BinOp::Ne,
+        B::Lt(_) | B::Le(_) | B::Gt(_) | B::Ge(_) => BinOp::Compare,
+        B::AddAssign(_) | B::SubAssign(_) | B::MulAssign(_) | B::DivAssign(_) | B::RemAssign(_) => BinOp::AssignOp,
+        B::BitXorAssign(_) | B::BitAndAssign(_) | B::BitOrAssign(_) | B::ShlAssign(_) | B::ShrAssign(_) => BinOp::AssignOp,
+        _ => BinOp::Arith,
     }
 }
 

@@ -203,6 +203,13 @@ impl World {
                 if Some(*def) == self.canonical("std::iter::Iter") {
                     return args.first().cloned();
                 }
+                // Adapters that give what they are made of.
+                let name = self.defs[*def].canonical.as_str();
+                if let Some(adapter) = name.strip_prefix("std::iter::")
+                    && matches!(adapter, "Peekable" | "Fuse" | "Rev" | "Skip" | "Take" | "StepBy" | "Cycle")
+                {
+                    return self.iterator_item(args.first()?, bounds);
+                }
                 let is_iterator = self.impls_of.get(def).is_some_and(|ids| {
                     ids.iter().any(|&id| self.impls[id].of_trait.as_ref().is_some_and(|path| path.last().name.text == "Iterator"))
                 });

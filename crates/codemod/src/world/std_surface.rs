@@ -242,7 +242,7 @@ pub mod collections {
 pub mod iter {
     pub trait Iterator { type Item; fn next(&mut self) -> crate::option::Option<Self::Item>; } pub trait IntoIterator { type Item; type IntoIter; } pub trait DoubleEndedIterator {} pub trait ExactSizeIterator {} pub trait FusedIterator {} pub trait Extend<T> {} pub trait FromIterator<T> {} pub trait Sum<T> {} pub trait Product<T> {}
     pub struct Iter<T>(T);
-    pub type Peekable<I> = Iter<<I as Iterator>::Item>;
+    pub struct Peekable<I>(I); pub struct Fuse<I>(I); pub struct Rev<I>(I); pub struct Skip<I>(I); pub struct Take<I>(I); pub struct StepBy<I>(I); pub struct Cycle<I>(I);
     pub fn once<T>(value: T) -> Iter<T> {} pub fn repeat<T>(value: T) -> Iter<T> {} pub fn repeat_with<T>(f: impl FnMut() -> T) -> Iter<T> {} pub fn from_fn<T>(f: impl FnMut() -> crate::option::Option<T>) -> Iter<T> {} pub fn empty<T>() -> Iter<T> {} pub fn successors<T>(first: crate::option::Option<T>, f: impl FnMut(&T) -> crate::option::Option<T>) -> Iter<T> {}
     impl<T> Iter<T> {
         pub fn next(&mut self) -> crate::option::Option<T> {} pub fn next_back(&mut self) -> crate::option::Option<T> {} pub fn peek(&mut self) -> crate::option::Option<&T> {} pub fn peek_mut(&mut self) -> crate::option::Option<&mut T> {} pub fn next_if(&mut self, f: impl FnOnce(&T) -> bool) -> crate::option::Option<T> {}
