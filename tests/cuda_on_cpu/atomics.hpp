@@ -3,20 +3,27 @@
 #pragma once
 #include <cstring>
 
-#define CUDA_ON_CPU_ATOMIC(name, T, expression)                                     \
-    inline T name(T* address, T value) {                                            \
-        const T old = *address;                                                     \
-        *address = static_cast<T>(expression);                                      \
-        return old;                                                                 \
-    }                                                                               \
-    inline T name##_block(T* address, T value) { return name(address, value); }     \
+#define CUDA_ON_CPU_ATOMIC(name, T, expression)                                 \
+    inline T name(T* address, T value) {                                        \
+        const T old = *address;                                                 \
+        *address = static_cast<T>(expression);                                  \
+        return old;                                                             \
+    }                                                                           \
+    inline T name##_block(T* address, T value) { return name(address, value); } \
     inline T name##_system(T* address, T value) { return name(address, value); }
-#define CUDA_ON_CPU_ATOMIC_32(name, expression) CUDA_ON_CPU_ATOMIC(name, int, expression) CUDA_ON_CPU_ATOMIC(name, unsigned, expression)
+#define CUDA_ON_CPU_ATOMIC_32(name, expression) \
+    CUDA_ON_CPU_ATOMIC(name, int, expression) CUDA_ON_CPU_ATOMIC(name, unsigned, expression)
 // Integer arithmetic wraps on the GPU, where signed overflow would be undefined here.
 inline int cuda_on_cpu_add(int a, int b) { return int(unsigned(a) + unsigned(b)); }
 inline int cuda_on_cpu_subtract(int a, int b) { return int(unsigned(a) - unsigned(b)); }
-template <class T> T cuda_on_cpu_add(T a, T b) { return a + b; }
-template <class T> T cuda_on_cpu_subtract(T a, T b) { return a - b; }
+template <class T>
+T cuda_on_cpu_add(T a, T b) {
+    return a + b;
+}
+template <class T>
+T cuda_on_cpu_subtract(T a, T b) {
+    return a - b;
+}
 
 CUDA_ON_CPU_ATOMIC_32(atomicAdd, cuda_on_cpu_add(old, value))
 CUDA_ON_CPU_ATOMIC(atomicAdd, unsigned long long, old + value)
@@ -32,8 +39,8 @@ CUDA_ON_CPU_ATOMIC(atomicMin, unsigned long long, value < old ? value : old)
 CUDA_ON_CPU_ATOMIC_32(atomicMax, value > old ? value : old)
 CUDA_ON_CPU_ATOMIC(atomicMax, long long, value > old ? value : old)
 CUDA_ON_CPU_ATOMIC(atomicMax, unsigned long long, value > old ? value : old)
-CUDA_ON_CPU_ATOMIC_32(atomicAnd, old & value)
-CUDA_ON_CPU_ATOMIC(atomicAnd, unsigned long long, old & value)
+CUDA_ON_CPU_ATOMIC_32(atomicAnd, old& value)
+CUDA_ON_CPU_ATOMIC(atomicAnd, unsigned long long, old& value)
 CUDA_ON_CPU_ATOMIC_32(atomicOr, old | value)
 CUDA_ON_CPU_ATOMIC(atomicOr, unsigned long long, old | value)
 CUDA_ON_CPU_ATOMIC_32(atomicXor, old ^ value)
@@ -43,11 +50,11 @@ CUDA_ON_CPU_ATOMIC(atomicDec, unsigned, old == 0 || old > value ? value : old - 
 #undef CUDA_ON_CPU_ATOMIC
 #undef CUDA_ON_CPU_ATOMIC_32
 
-#define CUDA_ON_CPU_CAS(T)                                      \
-    inline T atomicCAS(T* address, T expected, T desired) {     \
-        const T old = *address;                                 \
-        if (old == expected) *address = desired;                \
-        return old;                                             \
+#define CUDA_ON_CPU_CAS(T)                                  \
+    inline T atomicCAS(T* address, T expected, T desired) { \
+        const T old = *address;                             \
+        if (old == expected) *address = desired;            \
+        return old;                                         \
     }
 CUDA_ON_CPU_CAS(int)
 CUDA_ON_CPU_CAS(unsigned)

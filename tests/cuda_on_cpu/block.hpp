@@ -19,7 +19,7 @@ enum class Order { forward, reverse, shuffled };
 
 struct Options {
     Order order = Order::forward;
-    uint64_t seed = 1;             // of `Order::shuffled`
+    uint64_t seed = 1;               // of `Order::shuffled`
     unsigned timeout_seconds = 600;  // of one launch; a loop that waits for another block would never end
 };
 
@@ -43,7 +43,7 @@ struct Meeting {
 };
 
 struct Warp {
-    unsigned alive = 0;  // lanes that have not returned
+    unsigned alive = 0;    // lanes that have not returned
     Meeting meetings[32];  // each in use holds at least one lane, so 32 always do
 };
 
@@ -129,8 +129,10 @@ inline int meet_block(const char* what, bool vote, Site site) {
     if (b.arrived == 0) {
         b.barrier_site = site;
     } else if (!(b.barrier_site == site)) {
-        fail("thread %u waits at the barrier of %s:%d, others at that of %s:%d; every thread of a block must reach the same one",
-             b.current, site.file, site.line, b.barrier_site.file, b.barrier_site.line);
+        fail(
+            "thread %u waits at the barrier of %s:%d, others at that of %s:%d; every thread of a block must reach the "
+            "same one",
+            b.current, site.file, site.line, b.barrier_site.file, b.barrier_site.line);
     }
     const unsigned parity = b.phase & 1;
     b.votes[parity] += vote;
@@ -162,7 +164,9 @@ inline void thread_done(Block& b) {
 }
 
 // The lane at the scheduler's position; threads.size() where the last warp has no such lane.
-inline unsigned thread_at(const Block& b, unsigned position) { return std::min<size_t>(b.warp * 32 + b.order[position], b.threads.size()); }
+inline unsigned thread_at(const Block& b, unsigned position) {
+    return std::min<size_t>(b.warp * 32 + b.order[position], b.threads.size());
+}
 
 inline void become(Block& b, unsigned thread) {
     b.current = thread;
@@ -215,16 +219,21 @@ inline bool run_thread(Block& b, unsigned thread) {
     std::vector<std::pair<const Thread*, unsigned>> places;
     for (const Thread& t : b.threads) {
         if (t.state != Thread::waiting) continue;
-        auto same = [&](const auto& place) { return place.first->site == t.site && place.first->waits_in == t.waits_in; };
+        auto same = [&](const auto& place) {
+            return place.first->site == t.site && place.first->waits_in == t.waits_in;
+        };
         auto known = std::find_if(places.begin(), places.end(), same);
-        if (known == places.end()) places.emplace_back(&t, 1);
-        else known->second++;
+        if (known == places.end())
+            places.emplace_back(&t, 1);
+        else
+            known->second++;
     }
     std::string text = "deadlock: threads wait for others that never come";
     for (const auto& [thread, count] : places) {
         const uint3 i = thread->index;
-        text += "\n  " + std::to_string(count) + " in " + thread->waits_in + " at " + thread->site.file + ":" + std::to_string(thread->site.line) +
-                ", the first is thread (" + std::to_string(i.x) + ", " + std::to_string(i.y) + ", " + std::to_string(i.z) + ")";
+        text += "\n  " + std::to_string(count) + " in " + thread->waits_in + " at " + thread->site.file + ":" +
+                std::to_string(thread->site.line) + ", the first is thread (" + std::to_string(i.x) + ", " +
+                std::to_string(i.y) + ", " + std::to_string(i.z) + ")";
     }
     fail("%s", text.c_str());
 }
@@ -255,9 +264,15 @@ inline void run_block(Block& b) {
 
 #define CUDA_ON_CPU_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 inline void __syncthreads(CUDA_ON_CPU_SITE) { cuda_on_cpu::meet_block("__syncthreads", false, {file, line}); }
-inline int __syncthreads_count(int predicate, CUDA_ON_CPU_SITE) { return cuda_on_cpu::meet_block("__syncthreads_count", predicate != 0, {file, line}); }
-inline int __syncthreads_or(int predicate, CUDA_ON_CPU_SITE) { return cuda_on_cpu::meet_block("__syncthreads_or", predicate != 0, {file, line}) != 0; }
-inline int __syncthreads_and(int predicate, CUDA_ON_CPU_SITE) { return cuda_on_cpu::meet_block("__syncthreads_and", predicate == 0, {file, line}) == 0; }
+inline int __syncthreads_count(int predicate, CUDA_ON_CPU_SITE) {
+    return cuda_on_cpu::meet_block("__syncthreads_count", predicate != 0, {file, line});
+}
+inline int __syncthreads_or(int predicate, CUDA_ON_CPU_SITE) {
+    return cuda_on_cpu::meet_block("__syncthreads_or", predicate != 0, {file, line}) != 0;
+}
+inline int __syncthreads_and(int predicate, CUDA_ON_CPU_SITE) {
+    return cuda_on_cpu::meet_block("__syncthreads_and", predicate == 0, {file, line}) == 0;
+}
 // Fibers see each other's writes at once.
 inline void __threadfence() {}
 inline void __threadfence_block() {}

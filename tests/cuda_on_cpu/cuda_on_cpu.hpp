@@ -11,8 +11,8 @@
 // the vector's real size. Blocks run one after another; inside a block every CUDA thread is a fiber, and the barriers,
 // shuffles, ballots and reductions are meeting points of fibers. A launch is synchronous and deterministic.
 //
-// What it finds: wrong results, accesses out of bounds, misaligned vector loads, undefined arithmetic, barriers that part
-// of the block never reaches, different warp operations meeting under one mask, and (by running the threads in
+// What it finds: wrong results, accesses out of bounds, misaligned vector loads, undefined arithmetic, barriers that
+// part of the block never reaches, different warp operations meeting under one mask, and (by running the threads in
 // another order, see `Order`) results that depend on a barrier that is not there.
 // What it cannot find: races between blocks, memory ordering, speed. It has no inline PTX, no forward progress
 // between blocks (no look-back scans, no grid-wide barrier), no clusters, no textures.

@@ -32,12 +32,15 @@ inline void read_environment() {
     done = true;
     const char* order = getenv("CUDA_ON_CPU_ORDER");
     if (!order) return;
-    if (strcmp(order, "forward") == 0) options().order = Order::forward;
-    else if (strcmp(order, "reverse") == 0) options().order = Order::reverse;
+    if (strcmp(order, "forward") == 0)
+        options().order = Order::forward;
+    else if (strcmp(order, "reverse") == 0)
+        options().order = Order::reverse;
     else if (strncmp(order, "shuffled", 8) == 0) {
         options().order = Order::shuffled;
         if (order[8] == ':') options().seed = strtoull(order + 9, nullptr, 10);
-    } else fail("CUDA_ON_CPU_ORDER is `%s`; it must be forward, reverse or shuffled:SEED", order);
+    } else
+        fail("CUDA_ON_CPU_ORDER is `%s`; it must be forward, reverse or shuffled:SEED", order);
 }
 
 // CUDA_ON_CPU_LOG=FILE collects the names of the kernels that ran, one a line, so that CI can say which never do.
@@ -50,22 +53,33 @@ inline void log_kernel(const char* name) {
     fclose(f);
 }
 
-inline void timed_out(int) { fail("still running after %u s; it may wait for another block, and blocks run one after another here", options().timeout_seconds); }
+// Printing is not for signal handlers, but nothing goes on after this one, and an endless loop holds no lock.
+inline void timed_out(int) {
+    fail("still running after %u s; it may wait for another block, and blocks run one after another here",
+         options().timeout_seconds);
+}
 
 // Runs `kernel` over `grid` blocks of `threads` threads with `shared_bytes` of dynamic shared memory, which is filled
 // with 0xA5 before every block. Arguments convert to the kernel's parameters and are copied, as by a real launch.
 template <class... Parameters, class... Arguments>
-void launch_named(const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 threads, size_t shared_bytes, Arguments&&... arguments) {
-    static_assert(sizeof...(Parameters) == sizeof...(Arguments), "a kernel is launched with as many arguments as it has parameters");
+void launch_named(const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 threads, size_t shared_bytes,
+                  Arguments&&... arguments) {
+    static_assert(sizeof...(Parameters) == sizeof...(Arguments),
+                  "a kernel is launched with as many arguments as it has parameters");
     Machine& m = machine();
     m.kernel = name;
     read_environment();
     const size_t n_threads = size_t(threads.x) * threads.y * threads.z;
     const size_t n_blocks = size_t(grid.x) * grid.y * grid.z;
     // The limits of every GPU since sm_80; more is CUDA_ERROR_INVALID_VALUE there.
-    if (n_threads == 0 || n_threads > 1024 || threads.z > 64) fail("launched with %ux%ux%u threads a block; 1 to 1024 are possible, 64 in z", threads.x, threads.y, threads.z);
-    if (n_blocks == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) fail("launched with a grid of %ux%ux%u blocks; at least 1, and at most 65535 in y and z, are possible", grid.x, grid.y, grid.z);
-    if (shared_bytes > 227 * 1024) fail("launched with %zu bytes of dynamic shared memory; no GPU has more than 227 KiB a block", shared_bytes);
+    if (n_threads == 0 || n_threads > 1024 || threads.z > 64)
+        fail("launched with %ux%ux%u threads a block; 1 to 1024 are possible, 64 in z", threads.x, threads.y,
+             threads.z);
+    if (n_blocks == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
+        fail("launched with a grid of %ux%ux%u blocks; at least 1, and at most 65535 in y and z, are possible", grid.x,
+             grid.y, grid.z);
+    if (shared_bytes > 227 * 1024)
+        fail("launched with %zu bytes of dynamic shared memory; no GPU has more than 227 KiB a block", shared_bytes);
     log_kernel(name);
 
     std::tuple<std::decay_t<Parameters>...> parameters(static_cast<Parameters>(arguments)...);
@@ -76,7 +90,8 @@ void launch_named(const char* name, void (*kernel)(Parameters...), dim3 grid, di
     blockDim = threads;
     // Exact size, 16-byte aligned, so that AddressSanitizer sees the first byte behind it.
     void* shared = nullptr;
-    if (shared_bytes && posix_memalign(&shared, 128, shared_bytes) != 0) fail("no memory for %zu bytes of shared memory", shared_bytes);
+    if (shared_bytes && posix_memalign(&shared, 128, shared_bytes) != 0)
+        fail("no memory for %zu bytes of shared memory", shared_bytes);
     m.shared = shared;
     uint64_t random = m.options.seed;
     auto old_handler = signal(SIGALRM, timed_out);
@@ -94,7 +109,8 @@ void launch_named(const char* name, void (*kernel)(Parameters...), dim3 grid, di
         b.warps.resize((n_threads + 31) / 32);  // their meetings are idle again after a block
         for (Warp& w : b.warps) w.alive = 0;
         for (size_t t = 0; t < n_threads; t++) {
-            b.threads[t].index = {unsigned(t % threads.x), unsigned(t / threads.x % threads.y), unsigned(t / threads.x / threads.y)};
+            b.threads[t].index = {unsigned(t % threads.x), unsigned(t / threads.x % threads.y),
+                                  unsigned(t / threads.x / threads.y)};
             b.warps[t / 32].alive |= 1u << t % 32;
         }
         b.alive = unsigned(n_threads);

@@ -1,16 +1,17 @@
-// The shim's own test: what every CUDA feature that it offers must do. Ends with 0, or says what is wrong and ends with 1.
+// The shim's own test: what every CUDA feature that it offers must do. Ends with 0, or says what is wrong and ends
+// with 1.
 #include "cuda_on_cpu.hpp"
 
 #include <cstdio>
 #include <vector>
 
 static int failures = 0;
-#define EXPECT(condition)                                                        \
-    do {                                                                         \
-        if (!(condition)) {                                                      \
-            failures++;                                                          \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
-        }                                                                        \
+#define EXPECT(condition)                                                   \
+    do {                                                                    \
+        if (!(condition)) {                                                 \
+            failures++;                                                     \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+        }                                                                   \
     } while (0)
 
 // Every thread of every block runs once, with indices of all three dimensions.

@@ -25,14 +25,14 @@
 #define DYNAMIC_SHARED(T, name) T* name = reinterpret_cast<T*>(::cuda_on_cpu::dynamic_shared())
 
 // CUDA's alignments: a 16-byte load of a float4 that is not aligned faults on the GPU and is reported here by UBSan.
-#define CUDA_ON_CPU_VECTOR(T, name, a1, a2, a3, a4)                                                                  \
-    struct alignas(a1) name##1 { T x; };                                                                             \
-    struct alignas(a2) name##2 { T x, y; };                                                                          \
-    struct alignas(a3) name##3 { T x, y, z; };                                                                       \
-    struct alignas(a4) name##4 { T x, y, z, w; };                                                                    \
-    inline name##1 make_##name##1(T x) { return {x}; }                                                               \
-    inline name##2 make_##name##2(T x, T y) { return {x, y}; }                                                       \
-    inline name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; }                                               \
+#define CUDA_ON_CPU_VECTOR(T, name, a1, a2, a3, a4)                    \
+    struct alignas(a1) name##1 { T x; };                               \
+    struct alignas(a2) name##2 { T x, y; };                            \
+    struct alignas(a3) name##3 { T x, y, z; };                         \
+    struct alignas(a4) name##4 { T x, y, z, w; };                      \
+    inline name##1 make_##name##1(T x) { return {x}; }                 \
+    inline name##2 make_##name##2(T x, T y) { return {x, y}; }         \
+    inline name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; } \
     inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 CUDA_ON_CPU_VECTOR(signed char, char, 1, 2, 1, 4)
 CUDA_ON_CPU_VECTOR(unsigned char, uchar, 1, 2, 1, 4)
