@@ -195,7 +195,8 @@ constexpr u32 ROW_TILE = 64;
 // Needs:  1 + actions <= width, action < actions.   Bits: fixed order.
 constexpr u32 LOSS_WARPS = 16;
 
-template <typename T>
+// NARROW: width is at most 64, and two columns a lane are known to be enough.
+template <typename T, bool NARROW>
 __device__ __forceinline__ void td_loss(const float* __restrict__ online, const float* __restrict__ target,
                                         const u32* __restrict__ action, const float* __restrict__ reward,
                                         const float* __restrict__ weight, const float* __restrict__ discount,
@@ -211,6 +212,9 @@ __device__ __forceinline__ void td_loss(const float* __restrict__ online, const 
     const u32 rows = state->rows;
     const float delta = settings->huber_delta;
     const bool double_dqn = settings->double_dqn != 0;
+    const u32 pieces = NARROW ? 2u : (width + 31u) / 32u;
+    const float share = 1.0f / (float)actions;
+    float narrow_sums[2] = {0, 0};
     double loss = 0;
     // Rows of one warp are independent, and their loads in flight together.
 #pragma unroll 4
@@ -226,13 +230,16 @@ __device__ __forceinline__ void td_loss(const float* __restrict__ online, const 
             const float now_value = now[0], later_value = later[0], now_taken = now[1 + taken];
             float now_sum = 0, later_sum = 0, best = 0;
             u32 best_action = 0xffffffffu;
-            for (u32 a = lane; a < actions; a += 32) {
-                now_sum += now[1 + a];
-                later_sum += later[1 + a];
-                const float advantage = chooser[1 + a];
-                if (best_action == 0xffffffffu || advantage > best) {
-                    best = advantage;
-                    best_action = a;
+            for (u32 piece = 0; piece < pieces; ++piece) {
+                const u32 a = piece * 32u + lane;
+                if (a < actions) {
+                    now_sum += now[1 + a];
+                    later_sum += later[1 + a];
+                    const float advantage = chooser[1 + a];
+                    if (best_action == 0xffffffffu || advantage > best) {
+                        best = advantage;
+                        best_action = a;
+                    }
                 }
             }
             for (int offset = 16; offset > 0; offset >>= 1) {
@@ -247,8 +254,8 @@ __device__ __forceinline__ void td_loss(const float* __restrict__ online, const 
                     best_action = other_action;
                 }
             }
-            const float q = now_value + (now_taken - now_sum / (float)actions);
-            const float q_later = later_value + (later[1 + best_action] - later_sum / (float)actions);
+            const float q = now_value + (now_taken - now_sum * share);
+            const float q_later = later_value + (later[1 + best_action] - later_sum * share);
             const float y = reward[row] + discount[row] * q_later;
             const float error = q - y;
             const float magnitude = fabsf(error);
@@ -259,13 +266,22 @@ __device__ __forceinline__ void td_loss(const float* __restrict__ online, const 
             const float gradient = filled ? weight[row] * slope / (float)rows : 0.0f;
             if (filled) loss += (double)weight[row] * huber;
             if (lane == 0) td[row] = filled ? y - q : 0.0f;
-            for (u32 column = lane; column < width; column += 32) {
-                float value = 0;
-                if (column == 0) value = gradient;
-                else if (column <= actions) value = gradient * ((column - 1 == taken ? 1.0f : 0.0f) - 1.0f / (float)actions);
-                store(d_out + (u64)row * width + column, value);
-                own_sums[column] += value;
+            for (u32 piece = 0; piece < pieces; ++piece) {
+                const u32 column = piece * 32u + lane;
+                if (column < width) {
+                    float value = 0;
+                    if (column == 0) value = gradient;
+                    else if (column <= actions) value = gradient * ((column - 1 == taken ? 1.0f : 0.0f) - share);
+                    store(d_out + (u64)row * width + column, value);
+                    if (NARROW) narrow_sums[piece & 1u] += value;
+                    else own_sums[column] += value;
+                }
             }
+        }
+    }
+    if (NARROW) {
+        for (u32 piece = 0; piece < 2; ++piece) {
+            if (piece * 32u + lane < width) own_sums[piece * 32u + lane] = narrow_sums[piece];
         }
     }
     if (lane == 0) warp_loss[warp] = loss;
@@ -287,8 +303,12 @@ __device__ __forceinline__ void td_loss(const float* __restrict__ online, const 
         name(const float* online, const float* target, const u32* action, const float* reward, const float* weight,        \
              const float* discount, T* d_out, float* td, float* bias_partial, double* loss_partial, const StepState* state, \
              const StepSettings* settings, u32 capacity, u32 actions, u32 width, u32 bias_stride) {                         \
-        td_loss<T>(online, target, action, reward, weight, discount, d_out, td, bias_partial, loss_partial, state,          \
-                   settings, capacity, actions, width, bias_stride);                                                        \
+        if (width <= 64)                                                                                                    \
+            td_loss<T, true>(online, target, action, reward, weight, discount, d_out, td, bias_partial, loss_partial,       \
+                             state, settings, capacity, actions, width, bias_stride);                                       \
+        else                                                                                                                \
+            td_loss<T, false>(online, target, action, reward, weight, discount, d_out, td, bias_partial, loss_partial,      \
+                              state, settings, capacity, actions, width, bias_stride);                                      \
     }
 TD_LOSS(td_loss_f32, float)
 TD_LOSS(td_loss_bf16, u16)

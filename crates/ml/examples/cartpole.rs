@@ -6,8 +6,9 @@
 //! training never saw. Gymnasium's bar is a mean return of 475. Into DIR go `cartpole.json` with the
 //! results, `cartpole.svg` with the learning curves, and a checkpoint for each seed.
 
+mod support;
+
 use std::error::Error;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -41,8 +42,8 @@ struct Run {
     mean_return: f64,
     least_return: f64,
     seconds: f64,
-    /// Environment steps and the mean return of the episodes that ended since the point before.
-    curve: Vec<(usize, f64)>,
+    /// Mean returns of training episodes.
+    curve: support::Curve,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -67,32 +68,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     let solved = runs.iter().filter(|run| run.mean_return >= BAR).count();
     println!("{solved} of {} seeds reach {BAR}", runs.len());
     std::fs::write(arguments.out.join("cartpole.json"), json(&runs))?;
-    std::fs::write(arguments.out.join("cartpole.svg"), svg(&runs))?;
-    if solved < runs.len() {
+    let curves: Vec<_> = runs.into_iter().map(|run| run.curve).collect();
+    let title = "CartPole-v1: mean return of training episodes";
+    let picture = support::svg(title, &curves, 500.0, BAR);
+    std::fs::write(arguments.out.join("cartpole.svg"), picture)?;
+    if solved < curves.len() {
         return Err("not every seed reached the bar".into());
     }
     Ok(())
 }
 
 fn arguments() -> Result<Arguments, Box<dyn Error>> {
-    let mut arguments = Arguments {
-        seeds: 5,
-        iterations: 10_000,
-        out: "cartpole".into(),
-    };
-    let mut given = std::env::args().skip(1);
-    while let Some(name) = given.next() {
-        let value = given
-            .next()
-            .ok_or_else(|| format!("`{name}` needs a value"))?;
-        match name.as_str() {
-            "--seeds" => arguments.seeds = value.parse()?,
-            "--iterations" => arguments.iterations = value.parse()?,
-            "--out" => arguments.out = value.into(),
-            _ => return Err(format!("`{name}` is none of --seeds, --iterations, --out").into()),
-        }
-    }
-    Ok(arguments)
+    let mut given = support::arguments(&["--seeds", "--iterations", "--out"])?;
+    let mut take = |name: &str, otherwise: &str| given.remove(name).unwrap_or(otherwise.into());
+    Ok(Arguments {
+        seeds: take("--seeds", "5").parse()?,
+        iterations: take("--iterations", "10000").parse()?,
+        out: take("--out", "cartpole").into(),
+    })
 }
 
 fn train(seed: u64, arguments: &Arguments) -> Result<Run, Box<dyn Error>> {
@@ -166,7 +159,10 @@ fn train(seed: u64, arguments: &Arguments) -> Result<Run, Box<dyn Error>> {
         mean_return: returns.iter().sum::<f64>() / returns.len() as f64,
         least_return: returns.iter().copied().fold(f64::MAX, f64::min),
         seconds: began.elapsed().as_secs_f64(),
-        curve,
+        curve: support::Curve {
+            name: format!("seed {seed}"),
+            points: curve,
+        },
     })
 }
 
@@ -196,73 +192,21 @@ fn evaluate(agent: &mut DqnAgent) -> Result<Vec<f64>, Box<dyn Error>> {
 }
 
 fn json(runs: &[Run]) -> String {
-    let mut text = String::from("{\n  \"environment\": \"CartPole-v1\",\n  \"runs\": [\n");
-    for (at, run) in runs.iter().enumerate() {
-        let curve: Vec<String> = run
-            .curve
-            .iter()
-            .map(|(steps, mean)| format!("[{steps}, {mean:.2}]"))
-            .collect();
-        let _ = writeln!(
-            text,
-            "    {{ \"seed\": {}, \"mean_return\": {:.2}, \"least_return\": {:.0}, \"seconds\": {:.2}, \"curve\": [{}] }}{}",
-            run.seed,
-            run.mean_return,
-            run.least_return,
-            run.seconds,
-            curve.join(", "),
-            if at + 1 < runs.len() { "," } else { "" }
-        );
-    }
-    text.push_str("  ]\n}\n");
-    text
-}
-
-/// One line a seed: environment steps to the right, mean return of training episodes upwards.
-fn svg(runs: &[Run]) -> String {
-    let (width, height, left, bottom) = (720.0, 360.0, 50.0, 320.0);
-    let longest = runs
+    let runs: Vec<String> = runs
         .iter()
-        .flat_map(|run| run.curve.last())
-        .map(|(steps, _)| *steps as f64)
-        .fold(1.0, f64::max);
-    let x = |steps: f64| left + (width - left - 20.0) * steps / longest;
-    let y = |mean: f64| bottom - (bottom - 20.0) * mean / 500.0;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
-    );
-    for mean in [0.0, 100.0, 200.0, 300.0, 400.0, 475.0, 500.0] {
-        let colour = if mean == BAR { "#d55e00" } else { "#ddd" };
-        let at = y(mean);
-        let _ = writeln!(
-            svg,
-            "<line x1=\"{left}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"{colour}\"/>",
-            width - 20.0
-        );
-        let _ = writeln!(svg, "<text x=\"10\" y=\"{:.1}\">{mean}</text>", at + 4.0);
-    }
-    for (run, colour) in runs.iter().zip(
-        ["#0072b2", "#56b4e9", "#009e73", "#e69f00", "#cc79a7"]
-            .iter()
-            .cycle(),
-    ) {
-        let points: Vec<String> = run
-            .curve
-            .iter()
-            .map(|(steps, mean)| format!("{:.1},{:.1}", x(*steps as f64), y(*mean)))
-            .collect();
-        let _ = writeln!(
-            svg,
-            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\" points=\"{}\"/>",
-            points.join(" ")
-        );
-    }
-    let _ = writeln!(
-        svg,
-        "<text x=\"{left}\" y=\"{}\">CartPole-v1: mean return of training episodes over {longest:.0} environment steps; line: Gymnasium's bar</text>",
-        height - 12.0
-    );
-    svg.push_str("</svg>\n");
-    svg
+        .map(|run| {
+            format!(
+                "    {{ \"seed\": {}, \"mean_return\": {:.2}, \"least_return\": {:.0}, \"seconds\": {:.2}, \"curve\": {} }}",
+                run.seed,
+                run.mean_return,
+                run.least_return,
+                run.seconds,
+                support::json_points(&run.curve)
+            )
+        })
+        .collect();
+    format!(
+        "{{\n  \"environment\": \"CartPole-v1\",\n  \"runs\": [\n{}\n  ]\n}}\n",
+        runs.join(",\n")
+    )
 }

@@ -4,10 +4,12 @@
 //! time limit; the value goes on) are told apart. [`ManyEnvironments`] steps a number of them and hands
 //! out what the replay buffer's `push_steps` takes.
 
+mod bit_flip;
 mod cartpole;
 
 use ml_dqn::gpu_replay_buffer::HostSteps;
 
+pub use bit_flip::BitFlip;
 pub use cartpole::CartPole;
 
 /// What one step of an environment gives.

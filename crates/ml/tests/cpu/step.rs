@@ -283,6 +283,8 @@ fn odd_sizes(driver: &Driver) -> Result<(), String> {
         (3, 2, &[5, 9, 11][..], 3, 65, 13),
         (1, 1, &[1][..], 1, 64, 9),
         (6, 40, &[8][..], 7, 129, 128),
+        // More outputs than two a lane.
+        (5, 100, &[8][..], 4, 20, 17),
     ] {
         let shape = NetworkShape::new(state, actions, hidden, head).unwrap();
         let run = Run {
