@@ -272,6 +272,11 @@ fn ask_person(
 
 /// No file that could be parsed becomes one that cannot: that would be a fault of the migration, and is found here.
 fn refuse_unparsable(changes: &[Change]) -> Result<(), Failure> {
+    // The parser is recursive, and a stack that overflows takes the process with it.
+    syntax::on_big_stack(|| parse_results(changes))
+}
+
+fn parse_results(changes: &[Change]) -> Result<(), Failure> {
     let mut broken = Vec::new();
     for change in changes {
         let Change::Write {

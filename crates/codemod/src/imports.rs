@@ -91,12 +91,13 @@ struct ModuleImports<'c, 'a> {
 }
 
 /// Where new leaves go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place<'a> {
-    /// Into the braces of this tree, which `depth` segments lead to.
-    Group { item: &'a Item, tree: &'a UseTree, depth: usize },
-    /// This leaf becomes a group.
-    Leaf { item: &'a Item, tree: &'a UseTree, depth: usize },
+#[derive(Debug, Clone, Copy)]
+struct Place<'a> {
+    item: &'a Item,
+    /// The group that they join, or the leaf that becomes one.
+    tree: &'a UseTree,
+    /// How many segments lead to it.
+    depth: usize,
 }
 
 impl<'c> ModuleImports<'c, '_> {
@@ -236,9 +237,8 @@ impl<'c> ModuleImports<'c, '_> {
         for path in missing {
             match self.best_place(path) {
                 Some(place) => {
-                    let (Place::Group { depth, .. } | Place::Leaf { depth, .. }) = place;
-                    let text = path[depth..].join("::");
-                    match homes.iter_mut().find(|(known, _)| *known == place) {
+                    let text = path[place.depth..].join("::");
+                    match homes.iter_mut().find(|(known, _)| known.tree.span == place.tree.span) {
                         Some((_, texts)) => texts.push(text),
                         None => homes.push((place, vec![text])),
                     }
@@ -249,10 +249,10 @@ impl<'c> ModuleImports<'c, '_> {
         let order = Order::of_edition(self.cx.world.crates[self.cx.world.mods[self.module].krate].edition);
         let mut edits: Vec<Edit> = Vec::new();
         for (place, texts) in homes {
-            match place {
-                Place::Group { item, tree, .. } => edits.extend(layout::into_group(self.cx.text, item, tree, &texts, order)),
-                Place::Leaf { item, tree, .. } => edits.extend(layout::into_leaf(self.cx.text, item, tree, &texts, order)),
-            }
+            edits.extend(match place.tree.kind {
+                UseKind::Group { .. } => layout::into_group(self.cx.text, place.item, place.tree, &texts, order),
+                _ => layout::into_leaf(self.cx.text, place.item, place.tree, &texts, order),
+            });
         }
         // One `use` for each prefix, unless the file has a line for each name.
         let mut lines: Vec<(Vec<String>, Vec<String>)> = Vec::new();
@@ -292,7 +292,7 @@ impl<'c> ModuleImports<'c, '_> {
                 self.search(item, rest, path, depth + 1, in_group, best);
             }
             UseKind::Group { items } if depth > 0 && depth < path.len() => {
-                offer(depth, Place::Group { item, tree, depth });
+                offer(depth, Place { item, tree, depth });
                 for inner in items {
                     self.search(item, inner, path, depth, true, best);
                 }
@@ -300,7 +300,7 @@ impl<'c> ModuleImports<'c, '_> {
             // `use a::X;` takes another name in only where that is how the file imports.
             UseKind::Name(name) if depth > 0 && depth + 1 == path.len() && name.text != "self" => {
                 if in_group || self.uses_groups() {
-                    offer(depth, Place::Leaf { item, tree, depth });
+                    offer(depth, Place { item, tree, depth });
                 }
             }
             _ => {}

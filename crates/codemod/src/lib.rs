@@ -10,6 +10,7 @@ pub mod analysis;
 pub mod edit;
 pub mod syntax;
 pub mod world;
+pub mod layout;
 pub mod leftover;
 pub mod manifest;
 pub mod names;

@@ -11,6 +11,7 @@ mod sources;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::delete;
+use crate::edit::{Edit, EditGroup};
 use crate::leftover::Leftover;
 use crate::names;
 use crate::record::Record;
@@ -125,6 +126,7 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
     extra.extend(left);
     let leftovers = collect_leftovers(&mut session)?;
     rename(&mut session, &leftovers)?;
+    records.extend(lay_out(&mut session, &found)?);
     records.extend(records::of_session(&session, &leftovers, &extra, &deleted, &found));
     let mut changes = records::changes(&session, &found);
     manifests::follow(tree, &found, &session, &deleted, &mut changes, &mut records);
@@ -170,6 +172,43 @@ fn orphans(world: &World, rules: &Rules, found: &sources::Sources<'_>) -> Vec<Re
         out.push(record);
     }
     out
+}
+
+/// Files that rustfmt had laid out are laid out by it again.
+fn lay_out(session: &mut Session<'_>, found: &sources::Sources<'_>) -> Result<Vec<Record>, PlanError> {
+    let changed: Vec<usize> = (0..session.works.len()).filter(|&at| !session.works[at].deleted && session.works[at].rope.is_changed() && session.works[at].path.ends_with(".rs")).collect();
+    let root = found.tree().root();
+    let directories: Vec<std::path::PathBuf> = changed.iter().map(|&at| root.join(crate::world::parent_dir(&session.works[at].path))).collect();
+    let outcomes = {
+        let files: Vec<crate::layout::Laid<'_>> = changed
+            .iter()
+            .zip(&directories)
+            .map(|(&at, directory)| {
+                let work = &session.works[at];
+                let edition = work.contexts.first().map_or(2024, |&context| session.world.crates[session.world.mods[context].krate].edition);
+                crate::layout::Laid { directory, edition, before: work.rope.original(), after: work.rope.text() }
+            })
+            .collect();
+        crate::layout::lay_out(&files)
+    };
+    let mut unknown = 0;
+    for (&at, outcome) in changed.iter().zip(outcomes) {
+        match outcome {
+            crate::layout::Outcome::AsItIs => {}
+            crate::layout::Outcome::Unknown => unknown += 1,
+            crate::layout::Outcome::Formatted(text) => {
+                let whole = Span::new(0, session.works[at].rope.text().len());
+                session.apply(at, &[EditGroup::one(Edit::new(whole, text, "layout"))])?;
+            }
+        }
+    }
+    let mut records = Vec::new();
+    if unknown > 0 {
+        let mut record = sources::file_record(crate::record::RecordKind::Note, "Cargo.toml", &format!("the layout of {unknown} changed files could not be checked by rustfmt"), Some("run `cargo fmt` where the tree is kept formatted"));
+        record.rule = "layout".into();
+        records.push(record);
+    }
+    Ok(records)
 }
 
 fn whole(at: usize, reason: String, hint: &str) -> Leftover {

@@ -304,7 +304,7 @@ fn scope_edits(
             }
             Res::Mod(target) if rules.deleted_mods.contains_key(target) && leaf.is_glob => {
                 // Names that only this glob brings and that still stand somewhere keep it.
-                let needed = world.mods[*target].entries.keys().any(|name| now.contains_key(name) && !brought_otherwise(cx, scope.module, name, &all_leaves, *target));
+                let needed = world.mods[*target].entries.iter().filter(|(_, entries)| entries.iter().any(|entry| matches!(entry.kind, crate::world::EntryKind::Def(_)))).any(|(name, _)| now.contains_key(name) && !brought_otherwise(cx, scope.module, name, &all_leaves, *target));
                 if needed && !is_pub { Op::Keep } else { Op::Remove }
             }
             Res::Mod(target) if rules.deleted_mods.contains_key(target) => {
@@ -465,17 +465,10 @@ fn add_import(cx: &Cx<'_>, scope: &UseScope<'_>, new: DefId, out: &mut Vec<EditG
             && let UseKind::Group { items } = &rest.kind
             && path.matches("::").count() == 1
         {
-            let at = items.iter().find(|tree| match &tree.kind {
-                UseKind::Name(other) => other.text != "self" && other.text > name,
-                UseKind::Rename { name: other, .. } => other.text > name,
-                _ => false,
-            });
-            if let Some(next) = at {
-                out.push(EditGroup::one(Edit::new(Span::new(next.span.lo, next.span.lo), format!("{name}, "), &rule)));
-                return;
-            }
-            if let Some(last) = items.last() {
-                out.push(EditGroup::one(Edit::new(Span::new(last.span.hi, last.span.hi), format!(", {name}"), &rule)));
+            let mut edits = Vec::new();
+            insert_name(items, &name, &rule, &mut edits);
+            if !edits.is_empty() {
+                out.push(EditGroup { edits });
                 return;
             }
         }
@@ -578,6 +571,35 @@ fn tree_edits<'o>(cx: &Cx<'_>, tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op, p
                 gone.push(tree_edits(cx, item, op_of, Some(tree), rule, &mut own));
                 inner.push(own);
             }
+            // What moves to a module that the group already names goes to the names from there.
+            for (at, item) in items.iter().enumerate() {
+                let UseKind::Path { rest, .. } = &item.kind else { continue };
+                let mut targets: Vec<&Vec<String>> = Vec::new();
+                collect_targets(rest, op_of, &mut targets);
+                let Some([module]) = targets.first().map(|target| &target[..]) else { continue };
+                if gone[at] || !targets.iter().all(|target| *target == targets[0]) {
+                    continue;
+                }
+                let home = items.iter().position(|other| matches!(&other.kind, UseKind::Path { name, .. } if name.text == *module));
+                let Some(home) = home.filter(|&home| home != at && !gone[home]) else { continue };
+                let UseKind::Path { rest: home_rest, .. } = &items[home].kind else { continue };
+                let names = moved_names(rest, op_of);
+                match &home_rest.kind {
+                    UseKind::Group { items: inside } if !inside.is_empty() => {
+                        for name in &names {
+                            insert_name(inside, name, rule, &mut inner[home]);
+                        }
+                    }
+                    UseKind::Name(_) | UseKind::Rename { .. } => {
+                        let mut all = vec![home_rest.span.text(cx.text).to_owned()];
+                        all.extend(names);
+                        all.sort();
+                        inner[home] = vec![Edit::new(home_rest.span, format!("{{{}}}", all.join(", ")), rule)];
+                    }
+                    _ => continue,
+                }
+                gone[at] = true;
+            }
             if !items.is_empty() && gone.iter().all(|gone| *gone) {
                 return true;
             }
@@ -587,6 +609,25 @@ fn tree_edits<'o>(cx: &Cx<'_>, tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op, p
             group_deletions(cx.text, tree, items, &gone, rule, edits);
             false
         }
+    }
+}
+
+/// Puts a name among those of a group, where the order asks for it.
+fn insert_name(items: &[UseTree], name: &str, rule: &str, edits: &mut Vec<Edit>) {
+    let next = items.iter().find(|tree| match &tree.kind {
+        UseKind::Name(other) => other.text != "self" && other.text.as_str() > name,
+        UseKind::Rename { name: other, .. } => other.text.as_str() > name,
+        _ => false,
+    });
+    let edit = match (next, items.last()) {
+        (Some(next), _) => Edit::new(Span::new(next.span.lo, next.span.lo), format!("{name}, "), rule),
+        (None, Some(last)) => Edit::new(Span::new(last.span.hi, last.span.hi), format!(", {name}"), rule),
+        (None, None) => return,
+    };
+    // Two names for one place become one insertion.
+    match edits.iter_mut().find(|other| other.span == edit.span) {
+        Some(other) => other.text.push_str(&edit.text),
+        None => edits.push(edit),
     }
 }
 
@@ -607,6 +648,20 @@ fn collect_targets<'o>(tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op, out: &mut
                 out.push(module);
             }
         }
+    }
+}
+
+fn moved_names<'o>(tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op) -> Vec<String> {
+    match &tree.kind {
+        UseKind::Group { items } => items.iter().flat_map(|item| moved_names(item, op_of)).collect(),
+        UseKind::Rename { rename, .. } => match op_of(tree.span) {
+            Op::Move { name, .. } => vec![format!("{name} as {}", rename.text)],
+            _ => vec![],
+        },
+        _ => match op_of(tree.span) {
+            Op::Move { name, .. } => vec![name.clone()],
+            _ => vec![],
+        },
     }
 }
 
@@ -652,8 +707,11 @@ fn group_deletions(text: &str, group: &UseTree, items: &[UseTree], gone: &[bool]
         } else if at + 1 < items.len() && comma.is_some() {
             let rest = &text[end..next];
             let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+            let ends_line = rest[blanks..].starts_with(['\n', '\r']);
             // Starting its line with a neighbour behind it: the indentation stays for that one.
-            edits.push(Edit::new(Span::new(item.span.lo, end + blanks), "", rule));
+            let head = &text[line_start(text, item.span.lo)..item.span.lo];
+            let lo = if ends_line && !head.trim().is_empty() { item.span.lo - (head.len() - head.trim_end().len()) } else { item.span.lo };
+            edits.push(Edit::new(Span::new(lo, end + blanks), "", rule));
         } else {
             // The last one: what stood in front of it goes with it, unless that goes by itself.
             let prev = (0..at).rev().find(|&prev| !gone[prev]);
@@ -684,7 +742,7 @@ pub fn item_extent(text: &str, span: Span) -> Span {
         let opens = lo > 0 && text[line_start(text, lo - 1)..lo].trim_end().ends_with('{');
         if below.is_empty() && hi < text.len() && (above_blank || opens) {
             hi = next_line(text, hi);
-        } else if above_blank && lo > 0 && below.starts_with('}') {
+        } else if above_blank && lo > 0 && (below.starts_with('}') || hi >= text.len()) {
             lo = line_start(text, lo - 1);
         }
     }

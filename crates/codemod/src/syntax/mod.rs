@@ -8,5 +8,5 @@ pub mod source;
 pub mod tree;
 pub mod trivia;
 
-pub use source::{LineIndex, ParseFailure, STACK_BYTES, parse};
+pub use source::{LineIndex, ParseFailure, STACK_BYTES, on_big_stack, parse};
 pub use tree::*;

@@ -27,6 +27,17 @@ pub const MAX_NESTING: usize = 600;
 /// The stack that a thread which parses needs: chains of operators and `else if` nest without delimiters.
 pub const STACK_BYTES: usize = 1 << 30;
 
+/// Runs something that parses on a thread whose stack it will not reach the end of.
+///
+/// # Panics
+/// Where the system gives no thread, and with the panic of what is run.
+pub fn on_big_stack<R: Send>(run: impl FnOnce() -> R + Send) -> R {
+    std::thread::scope(|scope| {
+        let worker = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run).expect("the system gives a thread");
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// Bytes in front of what `syn` gets to see: byte order mark, `#!` line.
 fn prefix_len(text: &str) -> usize {
     let mut cut = if text.starts_with('\u{feff}') { 3 } else { 0 };

@@ -48,7 +48,37 @@ impl World {
         }
         world.link(specs);
         world.index_impls();
+        world.settle_purity();
         world
+    }
+
+    /// A function that only hands on what pure ones give is pure itself.
+    fn settle_purity(&mut self) {
+        let mut names: HashMap<String, bool> = HashMap::new();
+        loop {
+            names.clear();
+            let all = self.impls.iter().flat_map(|it| &it.fns).chain(self.defs.iter().flat_map(|def| match &def.kind {
+                DefKind::Trait { fns, .. } => &fns[..],
+                DefKind::Fn(f) => std::slice::from_ref(f),
+                _ => &[],
+            }));
+            for f in all {
+                names.entry(f.name.clone()).and_modify(|pure| *pure &= f.pure).or_insert(f.pure);
+            }
+            let settled = |f: &FnDef| !f.pure && f.hands_on.as_ref().is_some_and(|calls| calls.iter().all(|name| names.get(name) == Some(&true)));
+            let mut changed = false;
+            for it in &mut self.impls {
+                for f in &mut it.fns {
+                    if settled(f) {
+                        f.pure = true;
+                        changed = true;
+                    }
+                }
+            }
+            if !changed {
+                return;
+            }
+        }
     }
 
     fn link(&mut self, specs: &[CrateSpec]) {
@@ -206,7 +236,7 @@ impl World {
                         match leaf {
                             Leaf::Name { name, path, span } if !present.contains(&name) => {
                                 let kind = EntryKind::Use { leading_colon: it.leading_colon, path };
-                                let entry = Entry { vis: Vis::Public, kind, span, file };
+                                let entry = Entry { vis: item.vis.clone(), kind, span, file };
                                 self.mods[module].entries.entry(name).or_default().push(entry);
                             }
                             Leaf::Glob { path, span } => {
@@ -455,22 +485,30 @@ fn def_kind(item: &Item, name: &str, file: FileId) -> Option<DefKind> {
 
 fn fn_def(name: &str, f: &syntax::FnItem, item: &Item, file: FileId) -> FnDef {
     let declared = item.attrs.iter().any(|attr| attr.path == "pure");
-    let pure = declared || f.body.as_ref().is_some_and(is_getter);
-    FnDef { name: name.to_owned(), sig: Rc::new(f.sig.clone()), file, span: item.span, pure }
+    let calls = f.body.as_ref().and_then(getter_calls);
+    let pure = declared || calls.as_ref().is_some_and(Vec::is_empty);
+    FnDef { name: name.to_owned(), sig: Rc::new(f.sig.clone()), file, span: item.span, pure, hands_on: calls }
 }
 
-/// A body that only reads: a path or field of `self`, borrowed or dereferenced.
-fn is_getter(body: &syntax::Block) -> bool {
+/// The methods that a body calls which otherwise only reads: a path or field of `self`, borrowed or dereferenced.
+fn getter_calls(body: &syntax::Block) -> Option<Vec<String>> {
     use crate::syntax::{ExprKind, StmtKind};
-    fn reads(expr: &syntax::Expr) -> bool {
+    fn reads(expr: &syntax::Expr, calls: &mut Vec<String>) -> bool {
         match &expr.kind {
             ExprKind::Path(_) | ExprKind::Lit(_) => true,
-            ExprKind::Field { base, .. } => reads(base),
-            ExprKind::Ref { inner, .. } | ExprKind::Deref(inner) | ExprKind::Paren(inner) => reads(inner),
+            ExprKind::Field { base, .. } => reads(base, calls),
+            ExprKind::Ref { inner, .. } | ExprKind::Deref(inner) | ExprKind::Paren(inner) => reads(inner, calls),
+            ExprKind::MethodCall { recv, method, args, .. } if args.is_empty() => {
+                calls.push(method.text.clone());
+                reads(recv, calls)
+            }
             _ => false,
         }
     }
-    matches!(&body.stmts[..], [only] if matches!(&only.kind, StmtKind::Expr { expr, semi: false } if reads(expr)))
+    let [only] = &body.stmts[..] else { return None };
+    let StmtKind::Expr { expr, semi: false } = &only.kind else { return None };
+    let mut calls = Vec::new();
+    reads(expr, &mut calls).then_some(calls)
 }
 
 enum Leaf {

@@ -172,6 +172,8 @@ pub struct FnDef {
     pub span: Span,
     /// Has no effect but its value: a call whose value is not wanted may go.
     pub pure: bool,
+    /// The methods it calls, where it does nothing else but read.
+    hands_on: Option<Vec<String>>,
 }
 
 #[derive(Debug)]

@@ -1,0 +1,92 @@
+//! A file that was laid out by rustfmt is laid out by it afterwards; any other keeps its layout outside of the edits.
+//!
+//! `rustfmt` is the judge of both, with the configuration that it finds for the file. It reads from standard input, so that
+//! it looks at this file alone and not at the modules below it.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rayon::prelude::*;
+
+/// A file to look at.
+#[derive(Debug)]
+pub struct Laid<'a> {
+    /// Its folder, where the search for a configuration begins.
+    pub directory: &'a Path,
+    pub edition: u16,
+    pub before: &'a str,
+    pub after: &'a str,
+}
+
+/// What there was to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was not laid out by rustfmt, or still is.
+    AsItIs,
+    Formatted(String),
+    /// There is no rustfmt, or it does not take the file.
+    Unknown,
+}
+
+/// Lays out again what was laid out before, each file on its own, several at a time.
+pub fn lay_out(files: &[Laid<'_>]) -> Vec<Outcome> {
+    files
+        .par_iter()
+        .map(|file| {
+            let Some(before) = rustfmt(file, file.before) else { return Outcome::Unknown };
+            if before != file.before {
+                return Outcome::AsItIs;
+            }
+            match rustfmt(file, file.after) {
+                Some(after) if after != file.after => Outcome::Formatted(after),
+                Some(_) => Outcome::AsItIs,
+                None => Outcome::Unknown,
+            }
+        })
+        .collect()
+}
+
+fn rustfmt(file: &Laid<'_>, text: &str) -> Option<String> {
+    let mut child = Command::new("rustfmt")
+        .args(["--quiet", "--emit", "stdout", "--edition", &file.edition.to_string()])
+        .current_dir(file.directory)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let mut stdin = child.stdin.take()?;
+    let text = text.to_owned();
+    // A pipe holds less than a file: one side writes while the other reads.
+    let writer = std::thread::spawn(move || stdin.write_all(text.as_bytes()));
+    let output = child.wait_with_output().ok()?;
+    writer.join().ok()?.ok()?;
+    output.status.success().then(|| String::from_utf8(output.stdout).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(before: &str, after: &str) -> Outcome {
+        let directory = tempfile::tempdir().unwrap();
+        lay_out(&[Laid { directory: directory.path(), edition: 2024, before, after }]).remove(0)
+    }
+
+    #[test]
+    fn what_was_clean_is_clean_again() {
+        let clean = "fn f() {\n    g(1);\n}\n";
+        match one(clean, "fn f() {\n  g( 1 );\n}\n") {
+            Outcome::Formatted(text) => assert_eq!(text, clean),
+            // A machine without rustfmt says so and nothing else.
+            other => assert_eq!(other, Outcome::Unknown),
+        }
+    }
+
+    #[test]
+    fn what_was_not_clean_stays_as_it_is() {
+        let outcome = one("fn f() { g( 1 ); }\n", "fn f() { g( 2 ); }\n");
+        assert!(matches!(outcome, Outcome::AsItIs | Outcome::Unknown), "{outcome:?}");
+    }
+}
