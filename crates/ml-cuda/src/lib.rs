@@ -36,6 +36,6 @@ pub use library::Library;
 pub use matmul::Precision;
 pub use memory::DeviceMemory;
 pub use phases::{
-    Phase, PhaseReport, PhaseScope, PhaseStats, PhaseTimer, PhaseTimerOptions, Verdict,
+    GraphPhases, Phase, PhaseReport, PhaseScope, PhaseStats, PhaseTimer, PhaseTimerOptions, Verdict,
 };
 pub use readback::Readback;

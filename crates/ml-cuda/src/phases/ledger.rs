@@ -162,6 +162,25 @@ impl Ledger {
         Some(bracket.pair)
     }
 
+    /// Counts a replay of a graph as a batch of its own. `free`: the events of its brackets were read.
+    /// Returns the batch's number if it is to be timed.
+    pub fn count_replay(&mut self, now: Instant, free: bool) -> Option<u64> {
+        self.epoch_began.get_or_insert(now);
+        self.counts.batches += 1;
+        self.since_timed += 1;
+        let number = self.counts.batches - 1;
+        if number > 0 && self.since_timed < self.stride {
+            self.counts.skipped += 1;
+            return None;
+        }
+        if !free {
+            self.counts.not_timed += 1;
+            return None;
+        }
+        self.since_timed = 0;
+        Some(number)
+    }
+
     /// The oldest batch, if it is over and all its phases ended or were dropped.
     pub fn oldest_done(&mut self) -> Option<&Batch> {
         self.retire_silent();
@@ -453,6 +472,27 @@ mod tests {
         assert_eq!(ledger.counts.batches, 35);
         assert_eq!(ledger.counts.skipped, 31);
         assert_eq!(ledger.counts.not_timed, 0);
+    }
+
+    #[test]
+    fn replays_are_timed_by_the_stride_when_their_events_are_free() {
+        let mut ledger = ledger(1, 0);
+        ledger.stride = 3;
+        let free = [true, true, true, false, true, true, true, true];
+        let timed = free.map(|free| ledger.count_replay(Instant::now(), free));
+        assert_eq!(
+            timed,
+            [Some(0), None, None, None, Some(4), None, None, Some(7)]
+        );
+        assert_eq!(
+            ledger.counts,
+            Counts {
+                batches: 8,
+                skipped: 4,
+                not_timed: 1,
+                dropped: 0
+            }
+        );
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! [`PhaseTimer::finish_epoch`] logs one line and returns a [`PhaseReport`].
 //!
 //! What needs no GPU is apart: `ledger` decides what is recorded, `report` turns times into
-//! statistics and words, `trace` draws them. `timer` alone talks to the driver.
+//! statistics and words, `trace` draws them. `timer` and `in_graph` alone talk to the driver.
 
+mod in_graph;
 mod ledger;
 mod report;
 mod timer;
@@ -14,6 +15,7 @@ mod trace;
 
 use std::fmt;
 
+pub use in_graph::GraphPhases;
 pub use report::{BatchSpans, PhaseReport, PhaseStats, Span, Verdict};
 pub use timer::{PhaseScope, PhaseTimer, PhaseTimerOptions};
 

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use cudarc::driver::{CudaEvent, CudaStream, DriverError, result, sys};
 
 use super::Phase;
+use super::in_graph::{GraphPhases, Nodes};
 use super::ledger::Ledger;
 use super::report::{BatchSpans, PhaseReport, Samples, Span, stride_for};
 use crate::error::driver_error_name;
@@ -57,7 +58,7 @@ impl Default for PhaseTimerOptions {
 /// of one of 250 µs. So every k-th batch alone is timed where steps are short; the line then says so.
 ///
 /// On a stream that is being captured nothing is recorded, as a plain record holds no time there:
-/// bracket the launch of the graph instead.
+/// bracket the launch of the graph instead, or take [`graph_phases`](Self::graph_phases).
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -78,23 +79,25 @@ impl Default for PhaseTimerOptions {
 /// ```
 pub struct PhaseTimer(Arc<Inner>);
 
-struct Inner {
+pub(super) struct Inner {
     /// Two for each pair: `2 pair` starts it, `2 pair + 1` ends it.
     events: Vec<CudaEvent>,
     /// Recorded before the first pair of an epoch; the timeline counts from it.
     origin: CudaEvent,
     options: PhaseTimerOptions,
     state: Mutex<State>,
+    /// Brackets inside of graphs, which an epoch's end reads.
+    graphs: Mutex<Vec<Weak<Nodes>>>,
 }
 
-struct State {
-    ledger: Ledger,
+pub(super) struct State {
+    pub ledger: Ledger,
     samples: Samples,
     timeline: VecDeque<BatchSpans>,
     /// Totals of the newest timed batches, for the stride.
     recent_ms: VecDeque<f64>,
     origin_recorded: bool,
-    error: Option<DriverError>,
+    pub error: Option<DriverError>,
 }
 
 impl PhaseTimer {
@@ -133,6 +136,7 @@ impl PhaseTimer {
                 origin_recorded: false,
                 error: None,
             }),
+            graphs: Mutex::default(),
             options,
         })))
     }
@@ -157,6 +161,14 @@ impl PhaseTimer {
             phase,
             stream: Arc::clone(stream),
         }
+    }
+
+    /// Brackets that are captured into a graph, of which the batches count here.
+    ///
+    /// # Errors
+    /// What the driver refused.
+    pub fn graph_phases(&self, stream: &CudaStream) -> Result<GraphPhases, DriverError> {
+        GraphPhases::new(&self.0, stream)
     }
 
     /// Reads what the GPU has passed, logs the epoch's line at level `info`, and begins a new epoch.
@@ -229,10 +241,7 @@ impl Inner {
         let Some(pair) = pair else {
             return;
         };
-        if !state.origin_recorded {
-            state.origin_recorded = true;
-            state.record(&self.origin, stream);
-        }
+        state.record_origin(self, stream);
         state.record(&self.events[2 * pair], stream);
     }
 
@@ -250,6 +259,12 @@ impl Inner {
         let mut state = self.lock();
         state.ledger.close();
         self.harvest(&mut state);
+        let mut graphs = self.graphs.lock().unwrap_or_else(PoisonError::into_inner);
+        graphs.retain(|nodes| nodes.strong_count() > 0);
+        for nodes in graphs.iter().filter_map(Weak::upgrade) {
+            self.close_nodes(&mut state, &nodes);
+        }
+        drop(graphs);
         let began = state.ledger.epoch_began;
         let stride = state.ledger.stride;
         let counts = state.ledger.reset();
@@ -278,7 +293,7 @@ impl Inner {
             let complete = batch.brackets.iter().filter(|bracket| bracket.complete);
             // The newest first: it is the one that the GPU has not passed, if any.
             for bracket in complete.clone().rev() {
-                match self.passed(2 * bracket.pair + 1) {
+                match self.passed(&self.events[2 * bracket.pair + 1]) {
                     Ok(true) => {}
                     Ok(false) => return,
                     Err(error) => {
@@ -293,7 +308,8 @@ impl Inner {
             let mut spans = Vec::with_capacity(Phase::ALL.len());
             let mut read = Ok(());
             for bracket in complete {
-                match self.span(bracket.phase, bracket.pair) {
+                let pair = 2 * bracket.pair;
+                match self.span(bracket.phase, &self.events[pair], &self.events[pair + 1]) {
                     Ok(span) => {
                         phases_ms[bracket.phase as usize] += span.duration_ms;
                         spans.push(span);
@@ -318,7 +334,7 @@ impl Inner {
         }
     }
 
-    fn keep(&self, state: &mut State, spans: BatchSpans, phases_ms: &[f64; 6]) {
+    pub(super) fn keep(&self, state: &mut State, spans: BatchSpans, phases_ms: &[f64; 6]) {
         state.samples.add(phases_ms);
         let brackets = spans.spans.len();
         if self.options.timeline > 0 {
@@ -337,9 +353,9 @@ impl Inner {
         }
     }
 
-    fn passed(&self, event: usize) -> Result<bool, DriverError> {
-        // SAFETY: the event lives as long as `self`.
-        match unsafe { result::event::query(self.events[event].cu_event()) } {
+    pub(super) fn passed(&self, event: &CudaEvent) -> Result<bool, DriverError> {
+        // SAFETY: the event is alive.
+        match unsafe { result::event::query(event.cu_event()) } {
             Ok(()) => Ok(true),
             Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
             Err(error) => Err(error),
@@ -347,9 +363,13 @@ impl Inner {
     }
 
     /// Both events were passed by the GPU. Not through cudarc's event, which synchronizes.
-    fn span(&self, phase: Phase, pair: usize) -> Result<Span, DriverError> {
-        let (start, end) = (&self.events[2 * pair], &self.events[2 * pair + 1]);
-        // SAFETY: the events live as long as `self` and were made with timing on.
+    pub(super) fn span(
+        &self,
+        phase: Phase,
+        start: &CudaEvent,
+        end: &CudaEvent,
+    ) -> Result<Span, DriverError> {
+        // SAFETY: the events are alive and were made with timing on.
         unsafe {
             Ok(Span {
                 phase,
@@ -362,7 +382,13 @@ impl Inner {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    /// Has an epoch's end read these.
+    pub(super) fn watch(&self, nodes: &Arc<Nodes>) {
+        let mut graphs = self.graphs.lock().unwrap_or_else(PoisonError::into_inner);
+        graphs.push(Arc::downgrade(nodes));
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -379,6 +405,14 @@ impl State {
         }
         // The default stream cannot be captured, and may not be asked while others are.
         stream.cu_stream().is_null() || matches!(is_capturing(stream), Ok(false))
+    }
+
+    /// The event that the timeline counts from, once an epoch.
+    pub fn record_origin(&mut self, timer: &Inner, stream: &CudaStream) {
+        if !self.origin_recorded {
+            self.origin_recorded = true;
+            self.record(&timer.origin, stream);
+        }
     }
 
     fn record(&mut self, event: &CudaEvent, stream: &CudaStream) {

@@ -21,6 +21,7 @@ pub const TESTS: &[Test] = &[
     ("a_scope_ends_its_phase", scope),
     ("phases_sum_to_one_outer_pair", outer_pair),
     ("a_capture_is_left_alone", in_capture),
+    ("phases_inside_of_a_graph_are_timed", in_graph),
     ("a_full_ring_counts_what_it_leaves_out", full_ring),
     ("two_streams_are_timed_each_on_its_own", two_streams),
 ];
@@ -280,6 +281,63 @@ fn in_capture(gpu: &Gpu) -> Outcome {
         format!("{report:?}")
     })?;
     check(report.phase(Phase::FwdBwd).max_ms > 0.05, || report.line())
+}
+
+fn in_graph(gpu: &Gpu) -> Outcome {
+    let spin = gpu.kernel("spin")?;
+    let one = spin_ms(gpu, 1.0)?;
+    let timer = PhaseTimer::new(&gpu.stream)?;
+    let mut phases = timer.graph_phases(&gpu.stream)?;
+    let spin_for = |milliseconds| {
+        gpu.spin(&spin, milliseconds)
+            .map_err(|_| ml_cuda::CudaError::CaptureInvalidated)
+    };
+    let mut plain = capture::<ml_cuda::CudaError>(&gpu.stream, || {
+        spin_for(1.0)?;
+        spin_for(2.0)
+    })?;
+    let mut timed = capture::<ml_cuda::CudaError>(&gpu.stream, || {
+        phases.start(Phase::FwdBwd, &gpu.stream);
+        spin_for(1.0)?;
+        phases.end(Phase::FwdBwd, &gpu.stream);
+        phases.start(Phase::Adam, &gpu.stream);
+        spin_for(2.0)?;
+        phases.end(Phase::Adam, &gpu.stream);
+        Ok(())
+    })?;
+    check(plain.node_count()? == 2 && timed.node_count()? == 6, || {
+        "event nodes".into()
+    })?;
+    let began = Instant::now();
+    for _ in 0..20 {
+        phases.launch(&mut timed, &mut plain)?;
+    }
+    let enqueued = began.elapsed();
+    check(enqueued < Duration::from_millis(30), || {
+        format!("it waited: {enqueued:?}")
+    })?;
+    gpu.stream.synchronize()?;
+    let report = timer.finish_epoch();
+    // The host is ahead: one replay with brackets is under way, and the others go without.
+    check(report.batches == 20 && report.error.is_none(), || {
+        format!("{report:?}")
+    })?;
+    check(
+        report.timed >= 1 && report.timed + report.not_timed == 20,
+        || report.line(),
+    )?;
+    near("fwd_bwd", report.phase(Phase::FwdBwd).max_ms, one, 0.05)?;
+    near("adam", report.phase(Phase::Adam).max_ms, 2.0 * one, 0.05)?;
+    // A host that keeps step has every replay timed.
+    for _ in 0..5 {
+        phases.launch(&mut timed, &mut plain)?;
+        gpu.stream.synchronize()?;
+    }
+    let report = timer.finish_epoch();
+    check(report.batches == 5 && report.timed == 5, || {
+        format!("{report:?}")
+    })?;
+    near("fwd_bwd", report.phase(Phase::FwdBwd).median_ms, one, 0.05)
 }
 
 fn full_ring(gpu: &Gpu) -> Outcome {
