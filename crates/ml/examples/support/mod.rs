@@ -1,5 +1,8 @@
 //! What the examples share: arguments, learning curves as SVG and JSON.
 
+// Each example uses a part of it.
+#![allow(dead_code)]
+
 use std::collections::HashMap;
 use std::error::Error;
 use std::fmt::Write as _;
