@@ -112,14 +112,13 @@ extern "C" __global__ void __launch_bounds__(1024) per_prefix_scan(const double*
     __syncthreads();
     if (warp == 0) {
         const double2 ends = inclusive_ends(make_double2(sums[2 * lane], sums[2 * lane + 1]), lane);
-        reinterpret_cast<double2*>(group_end + first_group)[lane] = ends;
-        const double sum = __shfl_sync(FULL_WARP, ends.y, 31);
-        if (lane == 0) {
-            // Through L2, as another block reads it in this launch.
-            __stcg(super_end + blockIdx.x, sum);
+        if (lane == 31) {
+            // Through L2, as another block reads it in this launch; before the other ends, which nobody waits for.
+            __stcg(super_end + blockIdx.x, ends.y);
             __threadfence();
             last = is_last_block(&state->scan_ticket);
         }
+        reinterpret_cast<double2*>(group_end + first_group)[lane] = ends;
     }
     __syncthreads();
     if (!last || warp != 0) return;
@@ -130,9 +129,10 @@ extern "C" __global__ void __launch_bounds__(1024) per_prefix_scan(const double*
         const u32 mine = base + lane;
         const double sum = mine < gridDim.x ? __ldcg(super_end + mine) : 0.0;
         double my_end = 0.0;
-        for (int i = 0; i < 32; ++i) {
-            end += __shfl_sync(FULL_WARP, sum, i);
-            if (i == lane) my_end = end;
+        const u32 here = min(32u, gridDim.x - base);
+        for (u32 i = 0; i < here; ++i) {
+            end += __shfl_sync(FULL_WARP, sum, (int)i);
+            if (i == (u32)lane) my_end = end;
         }
         if (mine < gridDim.x) super_end[mine] = my_end;
     }
@@ -197,11 +197,12 @@ __device__ __forceinline__ double clamp_target(double target, double total) {
     return target >= 0.0 ? target : 0.0;
 }
 
-// A slot and its priority.
+// A slot and its priority. Slots are 32 bits wide within a draw, as a capacity is below 2^32; outside, and in every offset, 64.
 struct Found {
-    u64 slot;
+    u32 slot;
     float priority;
 };
+constexpr u32 NO_SLOT = 0xffffffffu;
 
 // The first super-group that ends beyond `target`, which is less than the total; `rest` becomes the remainder in it.
 __device__ __forceinline__ u32 find_super(const PerLevels& levels, double target, int lane, double& rest) {
@@ -234,7 +235,7 @@ __device__ __forceinline__ Found find_by_sums(const PerLevels& levels, double ta
     const double slots[4] = {fabsf(p.x), fabsf(p.y), fabsf(p.z), fabsf(p.w)};
     const u32 place = descend(slots, lane, rest);
     const float mine = (place & 3u) == 0 ? p.x : (place & 3u) == 1 ? p.y : (place & 3u) == 2 ? p.z : p.w;
-    return Found{tile * TILE + place, fabsf(__shfl_sync(FULL_WARP, mine, (int)(place >> 2)))};
+    return Found{(u32)(tile * TILE) + place, fabsf(__shfl_sync(FULL_WARP, mine, (int)(place >> 2)))};
 }
 
 // Finds among 64 inclusive ends, two a lane, the first beyond `rest`; `rest` becomes the remainder there. 64 where there is none.
@@ -249,39 +250,50 @@ __device__ __forceinline__ u32 first_beyond(double2 ends, double& rest) {
     return 2 * (u32)lane + (is_even ? 0u : 1u);
 }
 
-// Slots for N targets at once by one warp, level by level, so that their loads overlap. Targets must be in [0, total); they are
-// moved there if rounding put them outside.
+// Slots for N targets at once by one warp, level by level, so that their loads overlap. Lane i holds target i, for i < N. Targets must
+// be in [0, total); they are moved there if rounding put them outside.
 template <int N>
-__device__ __forceinline__ void find_slots(const PerLevels& levels, double total, const double (&targets)[N], int lane, Found (&found)[N]) {
+__device__ __forceinline__ void find_slots(const PerLevels& levels, double total, double target, int lane, Found (&found)[N]) {
+    target = clamp_target(target, total);
     double rest[N];
-    u64 at[N];
-    bool lost[N];
-    u32 again = 0;
+    u32 at[N];  // super-groups, groups, then tiles: a buffer has fewer than 2^32 slots
+    u32 again = 0;  // bits of targets that are to be searched for by sums
     double2 ends[N];
     float4 p[N];
+    const u32 n_super = (u32)levels.n_super;
+    if (n_super <= 64) {
+        // Up to 33 million slots: one load serves all targets. A target is less than the last end, so none is found behind it.
+        const u32 even = 2 * lane, odd = even + 1;
+        const double none = 1.7976931348623157e308;
+        const double2 supers = make_double2(even < n_super ? __ldg(levels.super_end + even) : none, odd < n_super ? __ldg(levels.super_end + odd) : none);
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-        at[i] = find_super(levels, clamp_target(targets[i], total), lane, rest[i]);
+        for (int i = 0; i < N; ++i) {
+            rest[i] = __shfl_sync(FULL_WARP, target, i);
+            at[i] = first_beyond(supers, rest[i]);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; ++i) at[i] = find_super(levels, __shfl_sync(FULL_WARP, target, i), lane, rest[i]);
     }
 #pragma unroll
-    for (int i = 0; i < N; ++i) ends[i] = __ldg(reinterpret_cast<const double2*>(levels.group_end + at[i] * SUPER) + lane);
+    for (int i = 0; i < N; ++i) ends[i] = __ldg(reinterpret_cast<const double2*>(levels.group_end + (u64)at[i] * SUPER) + lane);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
         const u32 child = first_beyond(ends[i], rest[i]);
-        lost[i] = child == 64;
+        if (child == 64) again |= 1u << i;
         at[i] = at[i] * SUPER + (child & 63u);
     }
 #pragma unroll
-    for (int i = 0; i < N; ++i) ends[i] = __ldg(reinterpret_cast<const double2*>(levels.tile_end + at[i] * GROUP) + lane);
+    for (int i = 0; i < N; ++i) ends[i] = __ldg(reinterpret_cast<const double2*>(levels.tile_end + (u64)at[i] * GROUP) + lane);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
         const u32 child = first_beyond(ends[i], rest[i]);
-        lost[i] = lost[i] || child == 64;
+        if (child == 64) again |= 1u << i;
         at[i] = at[i] * GROUP + (child & 63u);
     }
     // A lost draw may stand at a tile behind the last one.
 #pragma unroll
-    for (int i = 0; i < N; ++i) p[i] = lost[i] ? make_float4(0.0f, 0.0f, 0.0f, 0.0f) : __ldg(reinterpret_cast<const float4*>(levels.priority + at[i] * TILE) + lane);
+    for (int i = 0; i < N; ++i) p[i] = again >> i & 1u ? make_float4(0.0f, 0.0f, 0.0f, 0.0f) : __ldg(reinterpret_cast<const float4*>(levels.priority + (u64)at[i] * TILE) + lane);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
         const double x = fabsf(p[i].x), y = fabsf(p[i].y), z = fabsf(p[i].z), w = fabsf(p[i].w);
@@ -303,18 +315,13 @@ __device__ __forceinline__ void find_slots(const PerLevels& levels, double total
         const float mine = place == 0 ? p[i].x : place == 1 ? p[i].y : place == 2 ? p[i].z : p[i].w;
         const int slot = __shfl_sync(FULL_WARP, 4 * lane + place, chosen);
         found[i] = Found{at[i] * TILE + (u32)slot, fabsf(__shfl_sync(FULL_WARP, mine, chosen))};
-        if (lost[i] || with_mass == 0) again |= 1u << i;
+        if (with_mass == 0) again |= 1u << i;
     }
     // The ends of a level may differ from the sums below by a rounding, and so name a tile without mass. One at a time: it is rare.
     while (again) {
         const int one = __ffs((int)again) - 1;
         again &= again - 1;
-        double target = targets[0];
-#pragma unroll
-        for (int i = 1; i < N; ++i) {
-            if (i == one) target = targets[i];
-        }
-        const Found right = find_by_sums(levels, clamp_target(target, total), lane);
+        const Found right = find_by_sums(levels, __shfl_sync(FULL_WARP, target, one), lane);
 #pragma unroll
         for (int i = 0; i < N; ++i) {
             if (i == one) found[i] = right;
@@ -332,10 +339,9 @@ extern "C" __global__ void __launch_bounds__(256) per_find(const PerLevels level
     const int lane = threadIdx.x & 31;
     const double total = state->total;
     for (u32 i = (blockIdx.x * blockDim.x + threadIdx.x) >> 5; i < n; i += (gridDim.x * blockDim.x) >> 5) {
-        const double targets[1] = {target[i]};
         Found found[1] = {{0, 0.0f}};
         const bool drawable = is_drawable(total);
-        if (drawable) find_slots(levels, total, targets, lane, found);
+        if (drawable) find_slots(levels, total, target[i], lane, found);
         if (lane == 0) index[i] = drawable ? (i64)found[0].slot : -1;
     }
 }
@@ -354,8 +360,8 @@ extern "C" __global__ void __launch_bounds__(256) per_find_by_sums(const PerLeve
 constexpr u32 DRAWS = 4;
 
 // Draws DRAWS rows, from row `first` on: stratum i of n equal shares of the mass gives draw i. Lane 0 writes; all lanes get
-// slots (-1 beyond the batch and where nothing can be drawn). Gives the smallest priority drawn, as bits.
-__device__ __forceinline__ u32 draw_rows(const PerLevels& levels, double total, u64 seed, u64 call, double width, u32 first, u32 n, int lane, i64* index, float* drawn, i64 (&slots)[DRAWS]) {
+// slots (NO_SLOT beyond the batch and where nothing can be drawn). Gives the smallest priority drawn, as bits.
+__device__ __forceinline__ u32 draw_rows(const PerLevels& levels, double total, u64 seed, u64 call, double width, u32 first, u32 n, int lane, i64* index, float* drawn, u32 (&slots)[DRAWS]) {
     const bool drawable = is_drawable(total);
     u32 least = 0x7f800000u;
     // One lane a draw computes its random number.
@@ -366,20 +372,16 @@ __device__ __forceinline__ u32 draw_rows(const PerLevels& levels, double total, 
         // Rounded here: fused into the subtraction that follows, the bits would depend on the compiler.
         mine = __dmul_rn(__dadd_rn((double)row, unit), width);
     }
-    double targets[DRAWS];
     Found found[DRAWS];
 #pragma unroll
-    for (u32 k = 0; k < DRAWS; ++k) {
-        targets[k] = __shfl_sync(FULL_WARP, mine, (int)k);
-        found[k] = Found{0, 0.0f};
-    }
-    if (drawable) find_slots(levels, total, targets, lane, found);
+    for (u32 k = 0; k < DRAWS; ++k) found[k] = Found{0, 0.0f};
+    if (drawable) find_slots(levels, total, mine, lane, found);
 #pragma unroll
     for (u32 k = 0; k < DRAWS; ++k) {
-        slots[k] = drawable && first + k < n ? (i64)found[k].slot : -1;
-        if (slots[k] >= 0) least = min(least, __float_as_uint(found[k].priority));
+        slots[k] = drawable && first + k < n ? found[k].slot : NO_SLOT;
+        if (slots[k] != NO_SLOT) least = min(least, __float_as_uint(found[k].priority));
         if (lane == 0 && first + k < n) {
-            index[first + k] = slots[k];
+            index[first + k] = slots[k] == NO_SLOT ? -1 : (i64)slots[k];
             drawn[first + k] = found[k].priority;
         }
     }
@@ -387,13 +389,14 @@ __device__ __forceinline__ u32 draw_rows(const PerLevels& levels, double total, 
 }
 
 // What a draw leaves behind beside its rows, by one thread a block: the smallest priority, and, in block 0, the scalars.
-__device__ __forceinline__ void finish_draw(PerState* state, u32 least, u64 call, double total, u64* drawn_at, u32* status) {
+__device__ __forceinline__ void finish_draw(PerState* state, u32 least, u64* drawn_at, u32* status) {
     // Read first: once the smallest is known, no block needs the atomic.
     if (least < *(volatile u32*)&state->min_drawn) atomicMin(&state->min_drawn, least);
     if (blockIdx.x != 0) return;
     *drawn_at = state->written;
+    const double total = state->total;
     *status = is_drawable(total) ? 0u : total <= 0.0 ? STATUS_ZERO_TOTAL : STATUS_NOT_FINITE;
-    state->next_draw = call + 1;
+    state->next_draw = state->draws + 1;
 }
 
 // Draws a batch by priority (Schaul et al. 2016, section 3.3 and appendix B.2.1).
@@ -413,14 +416,14 @@ extern "C" __global__ void __launch_bounds__(256) per_sample(const PerLevels lev
     const double width = __ddiv_rn(total, (double)n);
     u32 least = 0x7f800000u;
     for (u32 first = ((blockIdx.x * blockDim.x + threadIdx.x) >> 5) * DRAWS; first < n; first += ((gridDim.x * blockDim.x) >> 5) * DRAWS) {
-        i64 slots[DRAWS];
+        u32 slots[DRAWS];
         least = min(least, draw_rows(levels, total, seed, call, width, first, n, lane, index, drawn, slots));
     }
     if (lane == 0) smallest[warp] = least;
     __syncthreads();
     if (threadIdx.x != 0) return;
     for (u32 w = 1; w < 8; ++w) least = min(least, smallest[w]);
-    finish_draw(state, least, call, total, drawn_at, status);
+    finish_draw(state, least, drawn_at, status);
 }
 
 // ------------------------------------------------------------------------------------------------------------- weights
@@ -619,9 +622,10 @@ extern "C" __global__ void __launch_bounds__(256) gather_batch(const GatherBatch
 // gather_states (both), gather_u32 and gather_f32 (action, reward, flags); is_weights follows, once the smallest priority is known.
 //   levels, drawn_at, status, state   as per_sample
 //   batch    as gather_batch: index and drawn are out here, weights are left alone
-// Launch: one warp for DRAWS rows, block 256, any grid, shared 0 bytes.   Needs, bits: as per_sample and gather_batch.
-extern "C" __global__ void __launch_bounds__(256) sample_batch(const PerLevels levels, const GatherBatch batch, const u32* records, RecordLayout layout, PerState* state, u64* drawn_at, u32* status) {
-    __shared__ u32 smallest[8];
+// Launch: one warp for DRAWS rows, block 128, any grid, shared 0 bytes.   Needs, bits: as per_sample and gather_batch.
+// Eight blocks a multiprocessor (64 registers a thread): a batch of 16,384 is one wave on 132 of them.
+extern "C" __global__ void __launch_bounds__(128, 8) sample_batch(const PerLevels levels, const GatherBatch batch, const u32* records, RecordLayout layout, PerState* state, u64* drawn_at, u32* status) {
+    __shared__ u32 smallest[4];
     previous_kernel_done();
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const double total = state->total;
@@ -630,31 +634,29 @@ extern "C" __global__ void __launch_bounds__(256) sample_batch(const PerLevels l
     const u32 quads = (layout.state_dim + 3) / 4, per_row = 2 * quads;
     u32 least = 0x7f800000u;
     for (u32 first = ((blockIdx.x * blockDim.x + threadIdx.x) >> 5) * DRAWS; first < batch.n; first += ((gridDim.x * blockDim.x) >> 5) * DRAWS) {
-        i64 slots[DRAWS];
+        u32 slots[DRAWS];
         least = min(least, draw_rows(levels, total, seed, call, width, first, batch.n, lane, batch.index, batch.drawn, slots));
 
         // The fields, one lane a row.
-        u64 lasts[DRAWS];
-        i64 my_slot = -1;
+        u32 mine = NO_SLOT;
 #pragma unroll
         for (u32 k = 0; k < DRAWS; ++k) {
-            if (lane == (int)k) my_slot = slots[k];
-            lasts[k] = slots[k] < 0 ? 0 : (u64)slots[k];
+            if (lane == (int)k) mine = slots[k];
         }
         if (lane < (int)DRAWS && first + lane < batch.n) {
             const u32 row = first + lane;
             Window window{0, 0.0f, TERMINATED, 0u, 0u};
-            if (my_slot >= 0) window = walk_window(records, layout, (u64)my_slot, batch.n_steps, batch.gamma);
+            if (mine != NO_SLOT) window = walk_window(records, layout, mine, batch.n_steps, batch.gamma);
             batch.actions[row] = window.action;
             batch.rewards[row] = window.reward;
             batch.dones[row] = window.flags & TERMINATED ? 1.0f : 0.0f;
             batch.step_counts[row] = window.steps;
-            my_slot = (i64)window.last;
+            mine = (u32)window.last;
         }
-        if (batch.n_steps > 1) {
+        // The slot of the last step of each window, which its lane has found.
+        u32 lasts[DRAWS];
 #pragma unroll
-            for (u32 k = 0; k < DRAWS; ++k) lasts[k] = (u64)__shfl_sync(FULL_WARP, my_slot, (int)k);
-        }
+        for (u32 k = 0; k < DRAWS; ++k) lasts[k] = batch.n_steps > 1 ? __shfl_sync(FULL_WARP, mine, (int)k) : slots[k];
 
         // The states, all lanes, one quad of each row at a time.
         for (u32 place = lane; place < per_row; place += 32) {
@@ -664,8 +666,8 @@ extern "C" __global__ void __launch_bounds__(256) sample_batch(const PerLevels l
 #pragma unroll
             for (u32 k = 0; k < DRAWS; ++k) {
                 values[k] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-                if (slots[k] < 0) continue;
-                const u64 source = next ? lasts[k] : (u64)slots[k];
+                if (slots[k] == NO_SLOT) continue;
+                const u64 source = next ? lasts[k] : slots[k];
                 values[k] = load_components(records + source * layout.record_words + (next ? layout.state_words : 0u), component, layout.dtype);
             }
 #pragma unroll
@@ -677,8 +679,8 @@ extern "C" __global__ void __launch_bounds__(256) sample_batch(const PerLevels l
     if (lane == 0) smallest[warp] = least;
     __syncthreads();
     if (threadIdx.x != 0) return;
-    for (u32 w = 1; w < 8; ++w) least = min(least, smallest[w]);
-    finish_draw(state, least, call, total, drawn_at, status);
+    for (u32 w = 1; w < 4; ++w) least = min(least, smallest[w]);
+    finish_draw(state, least, drawn_at, status);
 }
 
 // ------------------------------------------------------------------------------------------------------------- updates

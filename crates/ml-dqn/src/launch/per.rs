@@ -404,9 +404,17 @@ pub mod shape {
     pub fn find(n: usize) -> LaunchShape {
         LaunchShape::warps(n as u64, MOST_BLOCKS)
     }
-    /// `per_sample` and `sample_batch`: one warp for `DRAWS` rows.
+    /// `per_sample`: one warp for `DRAWS` rows.
     pub fn sample(n: usize) -> LaunchShape {
         LaunchShape::warps((n as u64).div_ceil(DRAWS), MOST_BLOCKS)
+    }
+    /// `sample_batch`: likewise, four warps a block.
+    pub fn sample_batch(n: usize) -> LaunchShape {
+        let blocks = (n as u64).div_ceil(4 * DRAWS);
+        LaunchShape {
+            grid: blocks.min(u64::from(MOST_BLOCKS)) as u32,
+            block: 128,
+        }
     }
     /// `is_weights`, `i64_to_u32`, `gather_u32`, `gather_f32`, `per_update_pa`: one thread a row.
     pub fn rows(n: usize) -> LaunchShape {
@@ -581,7 +589,14 @@ impl PerKernels {
             &status
         ];
         // SAFETY: order and types match sample_batch; a draw finds slots of `memory` only; the rest is the caller's promise.
-        unsafe { launch_behind(stream, &self.sample_batch, shape::sample(n), &mut arguments) }?;
+        unsafe {
+            launch_behind(
+                stream,
+                &self.sample_batch,
+                shape::sample_batch(n),
+                &mut arguments,
+            )
+        }?;
         let normalized = 1u32;
         let mut arguments = arguments![&state, &batch.drawn, &batch.n, &normalized, &batch.weights];
         // SAFETY: order and types match is_weights; the rest is the caller's promise.

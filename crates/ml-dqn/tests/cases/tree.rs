@@ -236,7 +236,7 @@ impl Tree {
             address(status),
         ];
         self.program
-            .launch("sample_batch", shape::sample(n), arguments);
+            .launch("sample_batch", shape::sample_batch(n), arguments);
         status
     }
 
