@@ -87,7 +87,8 @@ fn facts(session: &Session<'_>) -> Vec<Fact> {
     for at in 0..session.works.len() {
         let work = &session.works[at];
         let Some(&context) = work.contexts.first() else { continue };
-        if work.deleted || work.keep || work.refused.is_some() {
+        let tests = session.world.is_test_code(context) || work.rope.original().contains("test");
+        if work.deleted || work.keep || work.refused.is_some() || !tests {
             continue;
         }
         let found = session.view(at, context, |cx| {

@@ -93,6 +93,7 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
         }
         let at = session.add(id);
         let work = &mut session.works[at];
+        work.hit = found.hits.contains(&work.path) || file.is_fragment;
         work.keep = !found.in_scope(&work.path)
             || work.contexts.iter().any(|context| rules.kept_mods.contains(context))
             || work.contexts.iter().any(|context| !found.can_see(&world, *context, &rules));
@@ -219,7 +220,7 @@ fn whole(at: usize, reason: String, hint: &str) -> Leftover {
 fn rewrite(session: &mut Session<'_>) -> Result<HashMap<usize, tidy::Before>, PlanError> {
     let mut befores = HashMap::new();
     for at in 0..session.works.len() {
-        if session.works[at].keep || session.works[at].refused.is_some() || is_deleted_module(session, at) {
+        if session.works[at].keep || !session.works[at].hit || session.works[at].refused.is_some() || is_deleted_module(session, at) {
             continue;
         }
         if let Some(before) = session.view_before(at, tidy::before) {
@@ -246,9 +247,14 @@ fn tidy_all(session: &mut Session<'_>, befores: &HashMap<usize, tidy::Before>, d
         for _ in 0..20 {
             let mut changed = session.rounds(at, &|cx| tidy::locals(cx, before))?;
             let Some(&context) = session.works[at].contexts.first() else { break };
-            let children = child_text(session, at);
+            // What is below is looked at only where there is something to delete.
+            let any_item = session.view(at, context, |cx| !tidy::items(cx, before, &|_| false).is_empty()).unwrap_or(false);
+            let children = if any_item { child_text(session, at) } else { HashSet::new() };
             let items = session
                 .view(at, context, |cx| {
+                    if !any_item {
+                        return vec![];
+                    }
                     tidy::items(cx, before, &|name| children.contains(name))
                         .into_iter()
                         .map(|(group, what, span)| (group, what, cx.rope.origin(span)))
@@ -297,6 +303,9 @@ fn collect_leftovers(session: &mut Session<'_>) -> Result<BTreeMap<usize, Vec<Le
     for at in 0..session.works.len() {
         let work = &session.works[at];
         if work.deleted || work.refused.is_some() || is_deleted_module(session, at) {
+            continue;
+        }
+        if !work.hit {
             continue;
         }
         let sees = work.contexts.iter().any(|context| session.rules.kept_mods.contains(context));
@@ -349,7 +358,7 @@ fn kept_names(cx: &crate::rewrite::Cx<'_>) -> Vec<Leftover> {
 fn rename(session: &mut Session<'_>, leftovers: &BTreeMap<usize, Vec<Leftover>>) -> Result<(), PlanError> {
     let mut usage: HashMap<usize, _> = HashMap::new();
     for at in 0..session.works.len() {
-        if session.works[at].keep || session.works[at].refused.is_some() || session.works[at].deleted {
+        if session.works[at].keep || !session.works[at].hit || session.works[at].refused.is_some() || session.works[at].deleted {
             continue;
         }
         let context = session.works[at].contexts.first().copied();
@@ -364,12 +373,14 @@ fn rename(session: &mut Session<'_>, leftovers: &BTreeMap<usize, Vec<Leftover>>)
         let Some(context) = context else { continue };
         let groups = session.view(at, context, |cx| names::rename_paths(cx, &left)).unwrap_or_default();
         session.apply(at, &groups)?;
+
     }
     // Which names other files take from each module, as the texts stand now.
     let mut taken: HashSet<(usize, String)> = HashSet::new();
+    let crates: HashSet<usize> = usage.keys().flat_map(|&at| session.works[at].contexts.iter()).map(|&context| session.world.mods[context].krate).collect();
     for at in 0..session.works.len() {
         let Some(&context) = session.works[at].contexts.first() else { continue };
-        if session.works[at].deleted {
+        if session.works[at].deleted || !crates.contains(&session.world.mods[context].krate) {
             continue;
         }
         let found = session
@@ -407,17 +418,15 @@ fn rename(session: &mut Session<'_>, leftovers: &BTreeMap<usize, Vec<Leftover>>)
         if session.works[at].deleted {
             continue;
         }
-        let own = session.works[at].id;
-        let groups = session
-            .view(at, context, |cx| {
-                names::edit_imports(cx, context, modules, blocks, &|module, name| {
-                    // Only what another file takes counts: this one was counted itself.
-                    let _ = own;
-                    taken.contains(&(module, name.to_owned()))
-                })
-            })
-            .unwrap_or_default();
-        session.apply(at, &groups)?;
+        // Edits of neighbouring items may have to wait for each other.
+        for _ in 0..8 {
+            let groups = session
+                .view(at, context, |cx| names::edit_imports(cx, context, modules, blocks, &|module, name| taken.contains(&(module, name.to_owned()))))
+                .unwrap_or_default();
+            if groups.is_empty() || !session.apply(at, &groups)? {
+                break;
+            }
+        }
     }
     Ok(())
 }

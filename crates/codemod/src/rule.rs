@@ -238,6 +238,8 @@ impl Migration {
         let last = |path: &str| path.rsplit("::").next().unwrap_or(path).to_owned();
         for rule in &self.retire_enum {
             needles.push(last(&rule.ty));
+            // Through an alias of the enum, a variant's name is all there is.
+            needles.extend(self.variants(&last(&rule.ty)));
             needles.extend(rule.some.keys().chain(rule.always.keys()).chain(rule.gone.keys()).cloned());
         }
         for rule in &self.retire_wrapper {
@@ -257,6 +259,28 @@ impl Migration {
         needles.sort();
         needles.dedup();
         needles
+    }
+
+    /// Names of the variants of an enum that a surface declares.
+    fn variants(&self, name: &str) -> Vec<String> {
+        fn find(items: &[crate::syntax::Item], name: &str, out: &mut Vec<String>) {
+            for item in items {
+                match &item.kind {
+                    crate::syntax::ItemKind::Mod(it) => find(it.items.as_deref().unwrap_or(&[]), name, out),
+                    crate::syntax::ItemKind::Enum(it) if item.name.as_ref().is_some_and(|n| n.text == name) => {
+                        out.extend(it.variants.iter().map(|variant| variant.name.text.clone()));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let mut out = Vec::new();
+        for surface in &self.surface {
+            if let Ok(file) = crate::syntax::parse(&surface.items) {
+                find(&file.items, name, &mut out);
+            }
+        }
+        out
     }
 
     /// Every rule's name with the reason that it gives.

@@ -30,6 +30,8 @@ pub struct Work {
     pub deletions: Vec<(usize, String)>,
     /// Must not be edited.
     pub keep: bool,
+    /// Holds a name of the rules, or is part of a file that may.
+    pub hit: bool,
     /// Where what is left to a person stood in the original, by its span when it was found.
     pub origins: HashMap<(usize, usize), Span>,
 }
@@ -70,6 +72,7 @@ impl<'w> Session<'w> {
             deleted: false,
             deletions: vec![],
             keep: false,
+            hit: false,
             origins: HashMap::new(),
         });
         self.works.len() - 1
@@ -101,7 +104,17 @@ impl<'w> Session<'w> {
     pub fn apply(&mut self, at: usize, groups: &[EditGroup]) -> Result<bool, Broken> {
         let work = &mut self.works[at];
         let mut edits: Vec<Edit> = Vec::new();
-        for group in groups {
+        // Neighbours that both go may both want the blank line between them: together they take it once.
+        let (lone, rest): (Vec<&EditGroup>, Vec<&EditGroup>) = groups.iter().partition(|group| matches!(&group.edits[..], [only] if only.text.is_empty()));
+        let mut deletions: Vec<Edit> = lone.iter().map(|group| group.edits[0].clone()).collect();
+        deletions.sort_by_key(|edit| (edit.span.lo, edit.span.hi));
+        for edit in deletions {
+            match edits.last_mut() {
+                Some(last) if last.span.hi > edit.span.lo => last.span.hi = last.span.hi.max(edit.span.hi),
+                _ => edits.push(edit),
+            }
+        }
+        for group in rest {
             // A group that would meet an earlier one waits for the next round.
             let clash = group.edits.iter().any(|edit| edits.iter().any(|other| other.span.overlaps(edit.span) || (other.span == edit.span && other.text != edit.text)));
             if !clash {

@@ -161,6 +161,17 @@ fn underscore(cx: &Cx<'_>, span: Span, shorthand: bool) -> Option<EditGroup> {
 /// Whether anything is done with a local that needs it to be `mut`.
 fn needs_mut(cx: &Cx<'_>, id: usize) -> bool {
     let local = &cx.an.locals[id];
+    // Tokens that nobody parsed may do anything.
+    let function = cx.an.functions.get(local.function).map_or(Span::default(), |function| function.span);
+    let opaque = cx.nodes.exprs.iter().any(|expr| match &expr.kind {
+        ExprKind::Macro(mac) if matches!(mac.args, crate::syntax::MacroArgs::Opaque) && function.contains(expr.span) => {
+            cx.file.idents.iter().any(|ident| ident.text == local.name && mac.inner.contains(ident.span))
+        }
+        _ => false,
+    });
+    if opaque {
+        return true;
+    }
     local.uses.iter().any(|at| {
         let Some(expr) = at.expr.and_then(|id| cx.nodes.by_id.get(&id).copied()) else { return false };
         changes(cx, expr)
@@ -190,8 +201,8 @@ fn changes(cx: &Cx<'_>, expr: &Expr) -> bool {
                 }
                 None => !matches!(method.text.as_str(), "clone" | "to_owned" | "to_string" | "into" | "as_ref" | "len" | "is_empty" | "iter"),
             },
-            // A closure that captures it, a macro: not known.
-            ExprKind::Macro(_) => false,
+            // `write!(text, …)` borrows what it writes to; other macros of the library only read.
+            ExprKind::Macro(mac) => matches!(mac.path.last().name.text.as_str(), "write" | "writeln"),
             ExprKind::Match { scrutinee, .. } => scrutinee.id == expr.id,
             ExprKind::Let { value, .. } => value.id == expr.id,
             ExprKind::For { .. } => true,

@@ -62,6 +62,7 @@ impl<'a> Cx<'a> {
                 true => self.emit(expr, Rest { lets: vec![], body: self.body_of_block(then, &[]), before: vec![], after: None, rule: RULE.into() }),
                 false => self.if_false(expr, alt.as_deref(), RULE),
             },
+            ExprKind::While { cond, label: None, body } if self.constant(cond).is_none() => self.once(expr, cond, body),
             ExprKind::While { cond, label, body } => match self.constant(cond)? {
                 true => {
                     let label = label.as_ref().map_or(String::new(), |label| format!("{}: ", self.src(label.span)));
@@ -101,6 +102,27 @@ impl<'a> Cx<'a> {
             ExprKind::Block { label: None, flavour: BlockFlavour::Plain, block } => self.unwrap_block(expr, block),
             _ => None,
         }
+    }
+
+    /// A loop whose body, since this run changed it, always leaves by its end: it runs once at most.
+    fn once(&self, expr: &'a Expr, cond: &'a Expr, body: &'a crate::syntax::Block) -> Option<EditGroup> {
+        let last = body.stmts.last()?;
+        let leaves = matches!(&last.kind, StmtKind::Expr { expr, .. } if matches!(expr.kind, ExprKind::Return(_)));
+        if !leaves || !matches!(cond.kind, ExprKind::Let { .. }) {
+            return None;
+        }
+        let mut jumps = false;
+        for stmt in &body.stmts {
+            if let StmtKind::Expr { expr, .. } = &stmt.kind {
+                crate::analysis::walk(expr, &mut |inner| jumps |= matches!(inner.kind, ExprKind::Continue { .. } | ExprKind::Break { .. }));
+            }
+        }
+        let original = self.rope.original();
+        let (lo, hi) = (self.rope.origin(last.span.lo), self.rope.origin(last.span.hi));
+        // As it was, it was theirs: only what this run made unconditional is taken up.
+        let same = lo <= hi && original.get(self.rope.origin(body.span.lo)..self.rope.origin(body.span.hi)) == Some(self.src(body.span));
+        let _ = (lo, hi);
+        (!jumps && !same).then(|| self.edit(Span::new(expr.span.lo, cond.span.lo), "if ", RULE)).flatten()
     }
 
     /// A closure that answers the same whatever it is given: `is_some_and(|x| true)` is `is_some()`.

@@ -181,11 +181,8 @@ impl<'a> Cx<'a> {
                 if self.is_pure(self.strip(recv)) {
                     return Some(Red::Bool(value, rule));
                 }
-                // A method of the tree that has an effect: it stays.
-                return Some(Red::Expr(
-                    Code { text: format!("{{ {}; {value} }}", self.src(recv.span)), prec: Prec::Tight, block_like: true },
-                    rule,
-                ));
+                // What the receiver does besides giving the value is done all the same.
+                return Some(Red::Expr(self.effect_then(self.an.ty(recv), self.src(recv.span), &value.to_string()), rule));
             }
             if let Some(borrow) = some.and_then(|some| some.get(method))
                 && args.is_empty()
@@ -236,6 +233,17 @@ impl<'a> Cx<'a> {
         }
     }
 
+    /// `{ let _ = first; value }`; a lock that was bound to nothing the compiler would refuse, so that is dropped by name.
+    fn effect_then(&self, ty: &Type, first: &str, value: &str) -> Code {
+        let text = match ty {
+            Type::Adt(def, _) if matches!(self.world.defs[*def].name.as_str(), "MutexGuard" | "RwLockReadGuard" | "RwLockWriteGuard") => {
+                format!("{{ drop({first}); {value} }}")
+            }
+            _ => format!("{{ let _ = {first}; {value} }}"),
+        };
+        Code { text, prec: Prec::Tight, block_like: true }
+    }
+
     fn has_own_method(&self, retired: &Retired<'_>, method: &str) -> bool {
         let own = |def| self.world.impls_for(def).iter().any(|&id| self.world.impls[id].of_trait.is_none() && self.world.impls[id].fns.iter().any(|f| f.name == method));
         own(retired.def()) || own(retired.becomes())
@@ -277,7 +285,7 @@ impl<'a> Cx<'a> {
             "is_none" if !payload.effects => Red::Bool(false, rule),
             "is_some" | "is_none" => {
                 let value = method == "is_some";
-                Red::Expr(Code { text: format!("{{ {}; {value} }}", payload.base.text), prec: Prec::Tight, block_like: true }, rule)
+                Red::Expr(self.effect_then(&payload.ty, &payload.base.text, &value.to_string()), rule)
             }
             "is_some_and" | "is_none_or" | "and_then" => Red::Expr(self.apply(args.first()?, &payload)?, rule),
             "map" => Red::SomeCode(self.apply(args.first()?, &payload)?, rule),
@@ -584,8 +592,15 @@ impl<'a> Cx<'a> {
                 if self.is_scrutinee(expr) {
                     return None;
                 }
-                // `self.last?.payload` where an option is wanted anyway.
+                // `self.last?.payload` as what a function gives: the option itself.
                 let rule = payload.rule.clone();
+                if let ExprKind::Field { base, .. } = &expr.kind
+                    && let ExprKind::Try(inner) = &base.kind
+                    && self.is_function_tail(expr)
+                    && matches!(self.an.ty(inner), Type::Adt(def, _) if Some(*def) == self.world.canonical("std::option::Option"))
+                {
+                    return self.edit(expr.span, self.src(inner.span), &rule);
+                }
                 let value = self.value_code(&payload, true).text;
                 (Code::tight(format!("Some({value})")), rule)
             }
@@ -608,12 +623,37 @@ impl<'a> Cx<'a> {
                 (code, rule)
             }
         };
+        // As the end of a function's body the block's two statements stand on their own.
+        if let Some(Parent::Stmt { stmt, block, at }) = self.nodes.parent(expr)
+            && code.block_like
+            && at + 1 == block.stmts.len()
+            && matches!(stmt.kind, crate::syntax::StmtKind::Expr { semi: false, .. })
+            && let Some(inner) = code.text.strip_prefix("{ ").and_then(|text| text.strip_suffix(" }"))
+            && let Some((first, value)) = inner.rsplit_once("; ")
+            && crate::syntax::trivia::starts_line(self.text, stmt.span.lo)
+        {
+            let indent = crate::syntax::trivia::indent_of(self.text, stmt.span.lo);
+            let eol = crate::syntax::trivia::eol(self.text);
+            return self.edit(expr.span, format!("{first};{eol}{indent}{value}"), &rule);
+        }
         // A closure that gives `Some(x)` to `filter_map` or `and_then` gives `x` to `map`.
         if let Some(group) = self.in_closure(expr, &code, &rule) {
             return Some(group);
         }
         let text = self.fit(expr, code.text, code.prec, code.block_like);
         self.edit(expr.span, text, &rule)
+    }
+
+    /// Whether an expression is the value that its function gives.
+    fn is_function_tail(&self, expr: &Expr) -> bool {
+        match self.nodes.parent(expr) {
+            Some(Parent::Stmt { stmt, block, at }) => {
+                at + 1 == block.stmts.len()
+                    && matches!(stmt.kind, crate::syntax::StmtKind::Expr { semi: false, .. })
+                    && matches!(self.nodes.owners.get(&block.span.lo), Some(nodes::Owner::Function(_)))
+            }
+            _ => false,
+        }
     }
 
     /// The payload that an expression unwraps to, if it is just that.

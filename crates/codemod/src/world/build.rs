@@ -1,5 +1,7 @@
 //! Files to modules: walks `mod` items from each target's root, as rustc does, but over all `cfg` branches.
 
+mod snippet;
+
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
@@ -47,13 +49,30 @@ impl World {
             world.add_surface(surface, home);
         }
         world.link(specs);
-        world.index_impls();
+        world.index_impls(0);
         world.settle_purity();
         world
     }
 
     /// A function that only hands on what pure ones give is pure itself.
     fn settle_purity(&mut self) {
+        // What a surface declares as pure is so in the tree's own copy of the crate.
+        let mut declared: Vec<(DefId, String)> = Vec::new();
+        for (def, ids) in &self.impls_of {
+            for &id in ids {
+                let it = &self.impls[id];
+                if self.files[it.file].path.starts_with('<') {
+                    declared.extend(it.fns.iter().filter(|f| f.pure).map(|f| (*def, f.name.clone())));
+                }
+            }
+        }
+        for (def, name) in declared {
+            for id in self.impls_of[&def].clone() {
+                for f in self.impls[id].fns.iter_mut().filter(|f| f.name == name) {
+                    f.pure = true;
+                }
+            }
+        }
         let mut names: HashMap<String, bool> = HashMap::new();
         loop {
             names.clear();
@@ -417,9 +436,9 @@ impl World {
         }
     }
 
-    /// Sorts implementations by the type that they are for.
-    fn index_impls(&mut self) {
-        for id in 0..self.impls.len() {
+    /// Sorts implementations, from this one on, by the type that they are for.
+    fn index_impls(&mut self, from: usize) {
+        for id in from..self.impls.len() {
             let it = &self.impls[id];
             let params: Vec<String> = it.generics.params.iter().map(|param| param.name.text.clone()).collect();
             let ctx = TypeCtx { module: it.module, params: &params, self_ty: None, scopes: &[] };
