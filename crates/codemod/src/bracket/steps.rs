@@ -380,7 +380,7 @@ impl<'a> Step<'_, 'a> {
         let cx = self.tree.cx(self.function.body.file);
         let own = || self.timer.stream.as_ref().map(|stream| stream.argument()).map_err(Clone::clone);
         let Some(accessor) = &self.tree.rule.phases[cluster.phase].stream_of_receiver else { return own() };
-        let mut receivers: Vec<&str> = Vec::new();
+        let mut receivers: Vec<String> = Vec::new();
         for call in &cluster.calls {
             let Some(mut recv) = call.recv else { return own() };
             while let ExprKind::Ref { inner, .. } | ExprKind::Paren(inner) = &recv.kind {
@@ -398,13 +398,13 @@ impl<'a> Step<'_, 'a> {
             if !cx.is_pure(recv) || !is_tight || bound_inside || cx.src(recv.span).contains('\n') && !trivial_chain(cx.src(recv.span)) {
                 return own();
             }
-            let text = cx.src(recv.span);
+            let text = one_line(cx.src(recv.span));
             if !receivers.contains(&text) {
                 receivers.push(text);
             }
         }
         match &receivers[..] {
-            [only] => Ok(format!("{}.{accessor}()", one_line(only))),
+            [only] => Ok(format!("{only}.{accessor}()")),
             // One bracket, two buffers.
             _ => own(),
         }

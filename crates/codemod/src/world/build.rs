@@ -109,11 +109,19 @@ impl World {
             .map(|(id, krate)| (krate.package.clone(), id))
             .rev()
             .collect();
+        // Crates that the tree depends on but does not hold: a surface may name those too.
+        let elsewhere: BTreeMap<String, Option<CrateId>> = specs
+            .iter()
+            .flat_map(|spec| &spec.externs)
+            .filter(|(name, package)| !libs.contains_key(*package) && **name == package.replace('-', "_"))
+            .map(|(name, _)| (name.clone(), None))
+            .collect();
         let mut n = 0;
         for id in 0..self.crates.len() {
             if self.crates[id].kind == CrateKind::Surface {
                 // A surface names other surfaces and libraries by their usual names.
-                let externs = libs.iter().map(|(package, &id)| (package.replace('-', "_"), Some(id))).collect();
+                let mut externs = elsewhere.clone();
+                externs.extend(libs.iter().map(|(package, &id)| (package.replace('-', "_"), Some(id))));
                 self.crates[id].externs = externs;
                 continue;
             }
