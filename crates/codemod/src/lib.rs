@@ -7,7 +7,9 @@
 
 pub mod record;
 pub mod analysis;
+pub mod bracket;
 pub mod edit;
+pub mod imports;
 pub mod syntax;
 pub mod world;
 pub mod layout;
