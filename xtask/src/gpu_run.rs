@@ -161,7 +161,13 @@ impl<'a> Runner<'a> {
                 for program in self.programs(Kind::Example) {
                     for entry in plan.train_runs(&program.name) {
                         let mut command = self.command(&program);
-                        command.args(&entry.arguments);
+                        let folder = self.folder_of(&program).display().to_string();
+                        command.args(
+                            entry
+                                .arguments
+                                .iter()
+                                .map(|a| a.replace("{report}", &folder)),
+                        );
                         let with = entry.arguments.join(" ");
                         self.program(Section::Train, &program, &with, command, entry.limit_s)?;
                     }

@@ -51,6 +51,7 @@ pub struct Sanitize {
 pub struct Train {
     /// `ml/example/cartpole`
     pub program: String,
+    /// `{report}` stands for the folder into which the run may write.
     #[serde(default)]
     pub arguments: Vec<String>,
     pub limit_s: u64,
