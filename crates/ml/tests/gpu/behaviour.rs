@@ -33,6 +33,7 @@ pub const TESTS: &[Test] = &[
         too_large,
     ),
     ("a_restored_step_goes_on_bit_for_bit", resume),
+    ("five_thousand_steps_leave_the_memory_flat", flat_memory),
     ("a_trainer_logs_one_report_an_epoch", trainer),
 ];
 
@@ -334,6 +335,28 @@ fn resume() -> Outcome {
         })?;
     }
     Ok(())
+}
+
+fn flat_memory() -> Outcome {
+    let setup = Setup::new(80, 45, 512, 2000)?;
+    let mut step = setup.step(&StepOptions::default())?;
+    let mut run = |steps: usize| -> Result<usize, Failed> {
+        for at in 0..steps {
+            let batch = setup.agent.memory().sample_profiled(512, step.phases())?;
+            step.run_full_step(&setup.agent, &batch)?;
+            if at % 500 == 499 {
+                setup.stream.synchronize()?;
+                step.phases().finish_epoch();
+            }
+        }
+        setup.stream.synchronize()?;
+        Ok(setup.stream.context().mem_get_info()?.0)
+    };
+    let before = run(500)?;
+    let after = run(5000)?;
+    check(before.abs_diff(after) <= 1 << 20, || {
+        format!("{before} bytes free, then {after}")
+    })
 }
 
 fn trainer() -> Outcome {
