@@ -10,7 +10,9 @@ mod sources;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use crate::bracket::{BracketFile, brackets};
 use crate::delete;
+use crate::docs;
 use crate::edit::{Edit, EditGroup};
 use crate::leftover::Leftover;
 use crate::names;
@@ -85,6 +87,7 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
     let surfaces: Vec<_> = migrations.iter().flat_map(Migration::surfaces).collect();
     let mut world = World::build(&found.specs, &surfaces, &found);
     let rules = Rules::compile(&mut world, migrations)?;
+    docs::prepare(&mut world, &|file| found.hits.contains(&file.path) || file.is_fragment);
     let mut session = Session::new(&world, &rules);
     for id in 0..world.files.len() {
         let file = &world.files[id];
@@ -127,8 +130,19 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
     extra.extend(left);
     let leftovers = collect_leftovers(&mut session)?;
     rename(&mut session, &leftovers)?;
+    extra.extend(bracket(&mut session)?);
+    let mut notes: Vec<(usize, Leftover)> = Vec::new();
+    for at in 0..session.works.len() {
+        let work = &session.works[at];
+        if work.keep || !work.hit || work.refused.is_some() || work.deleted || is_deleted_module(&session, at) {
+            continue;
+        }
+        let said = docs::follow(&mut session, at)?;
+        extra.extend(said.unresolved.into_iter().map(|left| (at, left)));
+        notes.extend(said.notes.into_iter().map(|note| (at, note)));
+    }
     records.extend(lay_out(&mut session, &found)?);
-    records.extend(records::of_session(&session, &leftovers, &extra, &deleted, &found));
+    records.extend(records::of_session(&session, &leftovers, &extra, &notes, &deleted, &found));
     let mut changes = records::changes(&session, &found);
     manifests::follow(tree, &found, &session, &deleted, &mut changes, &mut records);
     // A fragment is analysed once for each place; the same thing is said once.
@@ -173,6 +187,46 @@ fn orphans(world: &World, rules: &Rules, found: &sources::Sources<'_>) -> Vec<Re
         out.push(record);
     }
     out
+}
+
+/// Brackets around calls, over all files at once: what belongs to one struct is one group.
+fn bracket(session: &mut Session<'_>) -> Result<Vec<(usize, Leftover)>, PlanError> {
+    if session.rules.brackets.is_empty() {
+        return Ok(vec![]);
+    }
+    let which: Vec<usize> = (0..session.works.len())
+        .filter(|&at| {
+            let work = &session.works[at];
+            work.hit && !work.keep && !work.deleted && work.refused.is_none() && !is_deleted_module(session, at)
+        })
+        .collect();
+    for _ in 0..10 {
+        let outcome = session.view_all(&which, |views| {
+            let files: Vec<BracketFile<'_>> =
+                views.iter().map(|(at, module, cx)| BracketFile { path: &session.works[*at].path, cx, module: *module }).collect();
+            let outcome = brackets(&files, session.world, session.rules);
+            let works: Vec<usize> = views.iter().map(|(at, _, _)| *at).collect();
+            (outcome, works)
+        });
+        let Ok((outcome, works)) = outcome else { return Ok(vec![]) };
+        let mut changed = false;
+        for (file, group) in &outcome.edits {
+            changed |= session.apply(works[*file], std::slice::from_ref(group))?;
+        }
+        if !changed {
+            let mut out = Vec::new();
+            for site in outcome.unresolved {
+                let at = works[site.file];
+                let work = &mut session.works[at];
+                let lo = work.rope.origin(site.span.lo);
+                let hi = if site.span.is_empty() { lo } else { work.rope.origin(site.span.hi - 1) + 1 };
+                work.origins.insert((site.span.lo, site.span.hi), Span::new(lo, hi.max(lo)));
+                out.push((at, Leftover { span: site.span, rule: site.rule, reason: site.reason, suggestion: site.suggestion, dead: false }));
+            }
+            return Ok(out);
+        }
+    }
+    Ok(vec![])
 }
 
 /// Files that rustfmt had laid out are laid out by it again.

@@ -86,6 +86,28 @@ impl<'w> Session<'w> {
         Ok(look_at(self.world, self.rules, &file, &work.rope, &analysis, look))
     }
 
+    /// Looks at several files at once, each as the body of its first module.
+    pub fn view_all<R>(&self, which: &[usize], look: impl FnOnce(&[(usize, ModId, Cx<'_>)]) -> R) -> Result<R, ParseFailure> {
+        let mut parsed = Vec::new();
+        for &at in which {
+            let work = &self.works[at];
+            let Some(&context) = work.contexts.first() else { continue };
+            let file = syntax::parse(work.rope.text())?;
+            let analysis = analyze(self.world, &file, work.id, context);
+            let frozen = frozen(work.rope.text(), &file, self.rules, &analysis, self.world);
+            parsed.push((at, context, file, analysis, frozen));
+        }
+        let views: Vec<(usize, ModId, Cx<'_>)> = parsed
+            .iter()
+            .map(|(at, context, file, analysis, frozen)| {
+                let rope = &self.works[*at].rope;
+                let cx = Cx { world: self.world, rules: self.rules, file, text: rope.text(), an: analysis, nodes: Nodes::new(file), rope, frozen };
+                (*at, *context, cx)
+            })
+            .collect();
+        Ok(look(&views))
+    }
+
     /// Looks at a file as it was.
     pub fn view_before<R>(&mut self, at: usize, look: impl FnOnce(&Cx<'_>) -> R) -> Option<R> {
         let work = &self.works[at];

@@ -352,6 +352,10 @@ fn scope_edits(
             if !now.contains_key(name) || have.contains(&(new, name.clone())) || was.contains_key(name) {
                 continue;
             }
+            // What an earlier step of this run has imported is not known to the world as it was.
+            if all_leaves.iter().any(|(_, leaf)| leaf.name == *name) {
+                continue;
+            }
             let bare = bare_uses(cx, scope, name);
             if bare && world.name_in(scope.module, name, Ns::Type, Some(scope.module)) == Res::Unknown && !parent_brings(cx, scope, name, all) {
                 add_import(cx, scope, new, out);
