@@ -20,6 +20,7 @@ pub mod stage;
 pub mod walk;
 pub mod diff;
 pub mod delete;
+pub mod docs;
 pub mod plan;
 pub mod session;
 pub mod tidy;
