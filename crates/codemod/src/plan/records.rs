@@ -14,6 +14,7 @@ pub fn of_session(
     session: &Session<'_>,
     leftovers: &BTreeMap<usize, Vec<Leftover>>,
     extra: &[(usize, Leftover)],
+    notes: &[(usize, Leftover)],
     deleted: &[Deleted],
     found: &Sources<'_>,
 ) -> Vec<Record> {
@@ -46,6 +47,9 @@ pub fn of_session(
         for left in leftovers.get(&at).into_iter().flatten().chain(extra.iter().filter(|(of, _)| *of == at).map(|(_, left)| left)) {
             let span = origin_span(work, left);
             out.push(record(RecordKind::Unresolved, &left.rule, span, &left.reason, left.suggestion.clone()));
+        }
+        for (_, note) in notes.iter().filter(|(of, _)| *of == at) {
+            out.push(record(RecordKind::Note, &note.rule, note.span, &note.reason, note.suggestion.clone()));
         }
         for gone in deleted.iter().filter(|gone| gone.path == work.path) {
             let span = gone.at.map_or(Span::default(), |at| Span::new(at, at));
