@@ -67,6 +67,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let solved = runs.iter().filter(|run| run.mean_return >= BAR).count();
     println!("{solved} of {} seeds reach {BAR}", runs.len());
+    let least = runs
+        .iter()
+        .map(|run| run.mean_return)
+        .fold(f64::MAX, f64::min);
+    println!(
+        "figure: cartpole, least mean return = {least:.1} steps | {} seeds, {EPISODES} unseen episodes each, last weights, greedy",
+        runs.len()
+    );
     std::fs::write(arguments.out.join("cartpole.json"), json(&runs))?;
     let curves: Vec<_> = runs.into_iter().map(|run| run.curve).collect();
     let title = "CartPole-v1: mean return of training episodes";

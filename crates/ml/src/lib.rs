@@ -3,7 +3,7 @@
 //! * [`trainers::dqn::fused_training`]: [`FusedTrainingCtx`], one step, its phases timed by [`ml_cuda::PhaseTimer`].
 //! * [`trainers::dqn::options`]: sizes, precision, optimizer, schedules.
 //! * [`trainers::dqn::trainer`]: [`DqnTrainer`], epochs over a replay buffer.
-//! * [`environments`]: Gymnasium's interface, CartPole, bit-flipping, many environments at a time.
+//! * [`environments`]: Gymnasium's interface, CartPole, bit-flipping, trading a mean-reverting price, many environments at a time.
 //! * [`network`]: the network's shape and its parameters' names.
 //! * [`oracle`]: the same step in f64 on the host, for tests.
 //!

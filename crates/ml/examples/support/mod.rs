@@ -40,13 +40,14 @@ pub fn json_points(curve: &Curve) -> String {
     format!("[{}]", points.collect::<Vec<_>>().join(", "))
 }
 
-/// Environment steps to the right, means upwards from 0 to `highest`; `bar` is what is to be reached.
+/// Environment steps to the right, means upwards from 0 to `highest`; `bar` is what is to be reached. What lies
+/// outside is drawn at the edge.
 pub fn svg(title: &str, curves: &[Curve], highest: f64, bar: f64) -> String {
     let (width, height, left, bottom) = (720.0, 380.0, 50.0, 330.0);
     let ends = curves.iter().flat_map(|curve| curve.points.last());
     let longest = ends.map(|(steps, _)| *steps as f64).fold(1.0, f64::max);
     let x = |steps: f64| left + (width - left - 150.0) * steps / longest;
-    let y = |mean: f64| bottom - (bottom - 20.0) * mean / highest;
+    let y = |mean: f64| bottom - (bottom - 20.0) * mean.clamp(0.0, highest) / highest;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"

@@ -6,11 +6,13 @@
 
 mod bit_flip;
 mod cartpole;
+mod mean_reverting;
 
 use ml_dqn::gpu_replay_buffer::HostSteps;
 
 pub use bit_flip::BitFlip;
 pub use cartpole::CartPole;
+pub use mean_reverting::{BestTrader, MeanReverting};
 
 /// What one step of an environment gives.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -164,6 +166,13 @@ impl EpisodeRandom {
     /// In [low, high).
     pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * ((self.next() >> 11) as f64 / (1u64 << 53) as f64)
+    }
+
+    /// Normal, with mean 0 and deviation 1 (Box and Muller 1958).
+    pub fn normal(&mut self) -> f64 {
+        // In (0, 1], whose logarithm is finite.
+        let radius = (-2.0 * (1.0 - self.uniform(0.0, 1.0)).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.uniform(0.0, 1.0)).cos()
     }
 }
 
