@@ -9,6 +9,7 @@ mod examples;
 mod extract;
 mod links;
 mod markdown;
+mod order;
 mod prose;
 mod scope;
 mod target;
@@ -37,8 +38,15 @@ pub struct Said {
 /// Edits that overlap, or a file that would not parse: an error of this tool.
 pub fn follow(session: &mut Session<'_>, at: usize) -> Result<Said, Broken> {
     let unresolved = examples(session, at)?;
-    let Some(&context) = session.works[at].contexts.first() else { return Ok(Said { unresolved, notes: vec![] }) };
-    let Links { edits, mut notes } = session.view(at, context, |cx| links(cx, context)).unwrap_or_default();
+    let Some(&context) = session.works[at].contexts.first() else {
+        return Ok(Said {
+            unresolved,
+            notes: vec![],
+        });
+    };
+    let Links { edits, mut notes } = session
+        .view(at, context, |cx| links(cx, context))
+        .unwrap_or_default();
     let rope = &session.works[at].rope;
     for note in &mut notes {
         let lo = rope.origin(note.span.lo);

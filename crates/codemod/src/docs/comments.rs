@@ -26,7 +26,10 @@ pub struct DocLine {
 impl DocLine {
     /// The source line, marks included, line end left out.
     pub fn full(&self, text: &str) -> Span {
-        Span::new(line_start(text, self.content.lo), line_end(text, self.content.hi))
+        Span::new(
+            line_start(text, self.content.lo),
+            line_end(text, self.content.hi),
+        )
     }
 }
 
@@ -40,7 +43,9 @@ enum Form {
 impl Form {
     fn is_inner(self) -> bool {
         match self {
-            Form::Line { is_inner } | Form::Block { is_inner } | Form::Attribute { is_inner } => is_inner,
+            Form::Line { is_inner } | Form::Block { is_inner } | Form::Attribute { is_inner } => {
+                is_inner
+            }
         }
     }
 }
@@ -60,9 +65,15 @@ pub fn docs(file: &File, text: &str) -> Vec<Doc> {
         let lines = match form {
             Form::Line { .. } => {
                 let hi = span.lo + source.trim_end_matches('\r').len();
-                vec![DocLine { content: Span::new(span.lo + 3, hi), forbidden: &[] }]
+                vec![DocLine {
+                    content: Span::new(span.lo + 3, hi),
+                    forbidden: &[],
+                }]
             }
-            _ => block_lines(text, Span::new(span.lo + 3, span.hi.saturating_sub(2).max(span.lo + 3))),
+            _ => block_lines(
+                text,
+                Span::new(span.lo + 3, span.hi.saturating_sub(2).max(span.lo + 3)),
+            ),
         };
         pieces.push((span, form, lines));
     }
@@ -70,7 +81,11 @@ pub fn docs(file: &File, text: &str) -> Vec<Doc> {
         if let Some((attribute, is_inner)) = doc_attribute(text, span)
             && let Some((inner, forbidden)) = plain_string(text, span)
         {
-            pieces.push((attribute, Form::Attribute { is_inner }, split_lines(text, inner, forbidden)));
+            pieces.push((
+                attribute,
+                Form::Attribute { is_inner },
+                split_lines(text, inner, forbidden),
+            ));
         }
     }
     pieces.sort_by_key(|(span, ..)| span.lo);
@@ -78,7 +93,9 @@ pub fn docs(file: &File, text: &str) -> Vec<Doc> {
     let mut last: Option<(usize, Form)> = None;
     let mut forms: Vec<Vec<Form>> = Vec::new();
     for (span, form, lines) in pieces {
-        let joins = last.is_some_and(|(hi, of)| of.is_inner() == form.is_inner() && only_attributes(&text[hi..span.lo]));
+        let joins = last.is_some_and(|(hi, of)| {
+            of.is_inner() == form.is_inner() && only_attributes(&text[hi..span.lo])
+        });
         last = Some((span.hi, form));
         match (out.last_mut(), forms.last_mut()) {
             (Some(doc), Some(of)) if joins => {
@@ -107,7 +124,11 @@ fn block_lines(text: &str, inner: Span) -> Vec<DocLine> {
     };
     let rest = lines.get(1..).unwrap_or_default();
     let is_blank = |line: &&DocLine| line.content.text(text).trim().is_empty();
-    let columns: Vec<Option<usize>> = rest.iter().filter(|line| !is_blank(line)).map(star).collect();
+    let columns: Vec<Option<usize>> = rest
+        .iter()
+        .filter(|line| !is_blank(line))
+        .map(star)
+        .collect();
     if let Some(Some(first)) = columns.first().copied()
         && columns.iter().all(|column| *column == Some(first))
     {
@@ -118,7 +139,11 @@ fn block_lines(text: &str, inner: Span) -> Vec<DocLine> {
         }
     }
     // What stands in front of the end mark alone is no line.
-    if lines.len() > 1 && lines.last().is_some_and(|line| line.content.text(text).trim().is_empty()) {
+    if lines.len() > 1
+        && lines
+            .last()
+            .is_some_and(|line| line.content.text(text).trim().is_empty())
+    {
         lines.pop();
     }
     lines
@@ -129,21 +154,36 @@ fn split_lines(text: &str, span: Span, forbidden: &'static [&'static str]) -> Ve
     let mut at = span.lo;
     for line in span.text(text).split_inclusive('\n') {
         let len = line.trim_end_matches(['\n', '\r']).len();
-        out.push(DocLine { content: Span::new(at, at + len), forbidden });
+        out.push(DocLine {
+            content: Span::new(at, at + len),
+            forbidden,
+        });
         at += line.len();
     }
     if out.is_empty() {
-        out.push(DocLine { content: span, forbidden });
+        out.push(DocLine {
+            content: span,
+            forbidden,
+        });
     }
     out
 }
 
 /// The attribute whose value the string is, if it is `#[doc = "…"]`, and whether it is `#![…]`.
 fn doc_attribute(text: &str, string: Span) -> Option<(Span, bool)> {
-    let head = text[..string.lo].trim_end().strip_suffix('=')?.trim_end().strip_suffix("doc")?.trim_end();
+    let head = text[..string.lo]
+        .trim_end()
+        .strip_suffix('=')?
+        .trim_end()
+        .strip_suffix("doc")?
+        .trim_end();
     let head = head.strip_suffix('[')?.trim_end();
     let is_inner = head.ends_with('!');
-    let head = head.strip_suffix('!').unwrap_or(head).trim_end().strip_suffix('#')?;
+    let head = head
+        .strip_suffix('!')
+        .unwrap_or(head)
+        .trim_end()
+        .strip_suffix('#')?;
     let close = text[string.hi..].trim_start();
     let hi = text.len() - close.strip_prefix(']')?.len();
     Some((Span::new(head.len(), hi), is_inner))
@@ -173,8 +213,14 @@ fn only_attributes(between: &str) -> bool {
     bare.push_str(&between[at..]);
     let mut rest = bare.trim_start();
     while let Some(open) = rest.strip_prefix('#') {
-        let open = open.trim_start().strip_prefix('!').unwrap_or(open).trim_start();
-        let Some(end) = matching_bracket(open) else { return false };
+        let open = open
+            .trim_start()
+            .strip_prefix('!')
+            .unwrap_or(open)
+            .trim_start();
+        let Some(end) = matching_bracket(open) else {
+            return false;
+        };
         rest = open[end..].trim_start();
     }
     rest.is_empty()

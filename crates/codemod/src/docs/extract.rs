@@ -28,25 +28,35 @@ pub struct CodeLine {
 impl CodeLine {
     /// Where a byte of the code stands in the file.
     pub fn at(&self, column: usize) -> usize {
-        self.content.hi.saturating_sub(self.code.len().saturating_sub(column)).max(self.content.lo)
+        self.content
+            .hi
+            .saturating_sub(self.code.len().saturating_sub(column))
+            .max(self.content.lo)
     }
 
     /// Other code in the place of this line's, with the same marks around it; none if it cannot stand there.
     pub fn render(&self, text: &str, code: &str) -> Option<String> {
         let content = content_of(code, self.is_hidden);
-        if strip(&content) != (self.is_hidden, code.to_owned()) || self.forbidden.iter().any(|mark| content.contains(mark)) {
+        if strip(&content) != (self.is_hidden, code.to_owned())
+            || self.forbidden.iter().any(|mark| content.contains(mark))
+        {
             return None;
         }
         let head = &text[self.full.lo..self.content.lo];
         let tail = &text[self.content.hi..self.full.hi];
-        Some(if content.is_empty() && tail.is_empty() { head.trim_end().to_owned() } else { format!("{head}{content}{tail}") })
+        Some(if content.is_empty() && tail.is_empty() {
+            head.trim_end().to_owned()
+        } else {
+            format!("{head}{content}{tail}")
+        })
     }
 
     /// Whether nothing but marks of the documentation stands beside the code.
     pub fn is_alone(&self, text: &str) -> bool {
         let head = text[self.full.lo..self.content.lo].trim();
         let tail = text[self.content.hi..self.full.hi].trim();
-        let opens = matches!(head, "" | "*" | "///" | "//!") || (head.starts_with('#') && head.contains("doc"));
+        let opens = matches!(head, "" | "*" | "///" | "//!")
+            || (head.starts_with('#') && head.contains("doc"));
         opens && (tail.is_empty() || (tail.ends_with(']') && head.starts_with('#')))
     }
 }
@@ -71,21 +81,31 @@ fn content_of(code: &str, is_hidden: bool) -> String {
         (true, false) => format!("# {code}"),
         (false, _) => {
             let trimmed = code.trim();
-            let looks_hidden = trimmed == "#" || trimmed.starts_with("# ") || trimmed.starts_with("##");
-            if looks_hidden { code.replacen('#', "##", 1) } else { code.to_owned() }
+            let looks_hidden =
+                trimmed == "#" || trimmed.starts_with("# ") || trimmed.starts_with("##");
+            if looks_hidden {
+                code.replacen('#', "##", 1)
+            } else {
+                code.to_owned()
+            }
         }
     }
 }
 
 /// The examples of a file, in order.
 pub fn examples(file: &File, text: &str) -> Vec<Example> {
-    docs(file, text).iter().flat_map(|doc| examples_of(doc, text)).collect()
+    docs(file, text)
+        .iter()
+        .flat_map(|doc| examples_of(doc, text))
+        .collect()
 }
 
 fn examples_of(doc: &Doc, text: &str) -> Vec<Example> {
     let mut out = Vec::new();
     for code in blocks(doc, text).code {
-        let Some(language) = language(&code.info) else { continue };
+        let Some(language) = language(&code.info) else {
+            continue;
+        };
         let lines: Vec<CodeLine> = doc.lines[code.lines.clone()]
             .iter()
             .map(|line| {
@@ -98,7 +118,13 @@ fn examples_of(doc: &Doc, text: &str) -> Vec<Example> {
                     let source = content.text(text);
                     content.lo += source.len() - source.trim_start().len();
                 }
-                CodeLine { full: line.full(text), content, is_hidden, code: stripped, forbidden: line.forbidden }
+                CodeLine {
+                    full: line.full(text),
+                    content,
+                    is_hidden,
+                    code: stripped,
+                    forbidden: line.forbidden,
+                }
             })
             .collect();
         if !lines.is_empty() {
@@ -124,19 +150,39 @@ impl Snippet {
     ///
     /// None if it does not parse.
     pub fn of(example: &Example) -> Option<Snippet> {
-        let lines: Vec<&str> = example.lines.iter().map(|line| line.code.as_str()).collect();
+        let lines: Vec<&str> = example
+            .lines
+            .iter()
+            .map(|line| line.code.as_str())
+            .collect();
         let bare = format!("{}\n", lines.join("\n"));
         if let Ok(file) = parse(&bare) {
-            let has_main = file.items.iter().any(|item| matches!(item.kind, ItemKind::Fn(_)) && item.name.as_ref().is_some_and(|name| name.text == "main"));
+            let has_main = file.items.iter().any(|item| {
+                matches!(item.kind, ItemKind::Fn(_))
+                    && item.name.as_ref().is_some_and(|name| name.text == "main")
+            });
             if has_main || example.language.is_whole {
-                return Some(Snippet { text: bare, opens_at: None });
+                return Some(Snippet {
+                    text: bare,
+                    opens_at: None,
+                });
             }
         }
         let wrapped = wrap(&lines, 0);
         let n_imports = leading_imports(&parse(&wrapped).ok()?, &wrapped);
         let text = wrap(&lines, n_imports);
         // An import that ends on a line with something else cannot be parted from it.
-        if parse(&text).is_ok() { Some(Snippet { text, opens_at: Some(n_imports) }) } else { Some(Snippet { text: wrapped, opens_at: Some(0) }) }
+        if parse(&text).is_ok() {
+            Some(Snippet {
+                text,
+                opens_at: Some(n_imports),
+            })
+        } else {
+            Some(Snippet {
+                text: wrapped,
+                opens_at: Some(0),
+            })
+        }
     }
 
     /// The example's line that a line of the text is; none for what was put around it.
@@ -150,29 +196,42 @@ impl Snippet {
 
     /// Names the snippet in the world: it is the same wherever the same text stands in a file.
     pub fn key(&self, host: &str, language: Language) -> String {
-        let edition = language.edition.map_or(String::new(), |year| format!(" in edition {year}"));
+        let edition = language
+            .edition
+            .map_or(String::new(), |year| format!(" in edition {year}"));
         format!("example of {host}{edition}\n{}", self.text)
     }
 }
 
 fn wrap(lines: &[&str], n_imports: usize) -> String {
     let (before, inside) = lines.split_at(n_imports);
-    before.iter().chain([&OPEN]).chain(inside).chain([&CLOSE]).map(|line| format!("{line}\n")).collect()
+    before
+        .iter()
+        .chain([&OPEN])
+        .chain(inside)
+        .chain([&CLOSE])
+        .map(|line| format!("{line}\n"))
+        .collect()
 }
 
 /// Lines at the top of a wrapped example that hold imports and nothing else.
 fn leading_imports(file: &File, wrapped: &str) -> usize {
-    let Some(ItemKind::Fn(f)) = file.items.first().map(|item| &item.kind) else { return 0 };
+    let Some(ItemKind::Fn(f)) = file.items.first().map(|item| &item.kind) else {
+        return 0;
+    };
     let Some(body) = &f.body else { return 0 };
     let index = LineIndex::new(wrapped);
     let mut n_lines = 0;
     for stmt in &body.stmts {
         let is_import = matches!(&stmt.kind, StmtKind::Item(item) if matches!(item.kind, ItemKind::Use(_) | ItemKind::ExternCrate { .. }));
         // Line 1 is the opening one.
-        let (first, last) = (index.line(stmt.span.lo) - 1, index.line(stmt.span.hi.saturating_sub(1)) - 1);
+        let (first, last) = (
+            index.line(stmt.span.lo) - 1,
+            index.line(stmt.span.hi.saturating_sub(1)) - 1,
+        );
         if !is_import {
             // An import and something else on one line stay together.
-            return n_lines.min(first - 1);
+            return n_lines.min(first.saturating_sub(1));
         }
         n_lines = last;
     }

@@ -37,7 +37,11 @@ pub fn blocks(doc: &Doc, text: &str) -> Blocks {
             let close = (at + 1..n).find(|&end| closes(line(end), mark, len));
             let end = close.unwrap_or(n);
             out.prose.push(prose_from..at);
-            out.code.push(Code { info: info.to_owned(), lines: at + 1..end, indent });
+            out.code.push(Code {
+                info: info.to_owned(),
+                lines: at + 1..end,
+                indent,
+            });
             at = (end + 1).min(n);
             prose_from = at;
             after_blank = true;
@@ -57,7 +61,11 @@ pub fn blocks(doc: &Doc, text: &str) -> Blocks {
                 end -= 1;
             }
             out.prose.push(prose_from..at);
-            out.code.push(Code { info: String::new(), lines: at..end, indent: 4 });
+            out.code.push(Code {
+                info: String::new(),
+                lines: at..end,
+                indent: 4,
+            });
             at = end;
             prose_from = end;
             continue;
@@ -77,7 +85,10 @@ pub fn blocks(doc: &Doc, text: &str) -> Blocks {
 
 /// The mark of an opening fence, how often it stands there, and what follows.
 fn fence(trimmed: &str) -> Option<(char, usize, &str)> {
-    let mark = trimmed.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
+    let mark = trimmed
+        .chars()
+        .next()
+        .filter(|mark| matches!(mark, '`' | '~'))?;
     let rest = trimmed.trim_start_matches(mark);
     let len = trimmed.len() - rest.len();
     (len >= 3 && !(mark == '`' && rest.contains('`'))).then(|| (mark, len, rest.trim()))
@@ -90,8 +101,12 @@ fn closes(line: &str, mark: char, len: usize) -> bool {
 
 fn is_list_item(trimmed: &str) -> bool {
     let digits = trimmed.trim_start_matches(|c: char| c.is_ascii_digit());
-    let ordered = digits.len() < trimmed.len() && (digits.starts_with(". ") || digits.starts_with(") "));
-    ordered || ["- ", "* ", "+ "].iter().any(|mark| trimmed.starts_with(mark))
+    let ordered =
+        digits.len() < trimmed.len() && (digits.starts_with(". ") || digits.starts_with(") "));
+    ordered
+        || ["- ", "* ", "+ "]
+            .iter()
+            .any(|mark| trimmed.starts_with(mark))
 }
 
 /// What rustdoc makes of a block of code.
@@ -108,11 +123,25 @@ pub struct Language {
 ///
 /// Words and their meaning: the rustdoc book, "Documentation tests: Attributes".
 pub fn language(info: &str) -> Option<Language> {
-    let mut language = Language { is_compiled: true, is_whole: false, edition: None };
+    let mut language = Language {
+        is_compiled: true,
+        is_whole: false,
+        edition: None,
+    };
     let mut is_rust = false;
     let mut is_other = false;
     // `{.class}` and comments in parentheses say nothing about the language.
-    let bare: String = info.split('{').enumerate().map(|(at, part)| if at == 0 { part } else { part.split_once('}').map_or("", |(_, rest)| rest) }).collect();
+    let bare: String = info
+        .split('{')
+        .enumerate()
+        .map(|(at, part)| {
+            if at == 0 {
+                part
+            } else {
+                part.split_once('}').map_or("", |(_, rest)| rest)
+            }
+        })
+        .collect();
     for word in bare.split([',', ' ', '\t']).filter(|word| !word.is_empty()) {
         match word {
             "rust" => is_rust = true,
@@ -121,7 +150,10 @@ pub fn language(info: &str) -> Option<Language> {
             "compile_fail" => return None,
             "custom" => is_other = true,
             _ if word == "ignore" || word.starts_with("ignore-") => language.is_compiled = false,
-            _ => match word.strip_prefix("edition").and_then(|year| year.parse().ok()) {
+            _ => match word
+                .strip_prefix("edition")
+                .and_then(|year| year.parse().ok())
+            {
                 Some(year) => language.edition = Some(year),
                 None if is_error_code(word) => {}
                 None => is_other = true,
@@ -132,5 +164,8 @@ pub fn language(info: &str) -> Option<Language> {
 }
 
 fn is_error_code(word: &str) -> bool {
-    word.len() == 5 && word.strip_prefix('E').is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
+    word.len() == 5
+        && word
+            .strip_prefix('E')
+            .is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
 }

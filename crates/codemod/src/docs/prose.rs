@@ -22,7 +22,10 @@ impl Prose {
             text.push_str(line.content.text(source));
             text.push('\n');
         }
-        Prose { text, lines: starts }
+        Prose {
+            text,
+            lines: starts,
+        }
     }
 
     /// The stretches of the file that a range of the text is: one for each line that it touches.
@@ -44,18 +47,32 @@ impl Prose {
     pub fn replace(&self, range: Range<usize>, text: &str, rule: &str) -> Vec<Edit> {
         let insert = |at: usize| {
             let found = self.lines.iter().rev().find(|(start, _)| *start <= at);
-            found.map(|(start, span)| Edit::new(Span::new(span.lo + at - start, span.lo + at - start), text, rule))
+            found.map(|(start, span)| {
+                Edit::new(
+                    Span::new(span.lo + at - start, span.lo + at - start),
+                    text,
+                    rule,
+                )
+            })
         };
         if range.is_empty() {
             return insert(range.start).into_iter().collect();
         }
         let spans = self.spans(range);
-        spans.into_iter().enumerate().map(|(at, span)| Edit::new(span, if at == 0 { text } else { "" }, rule)).collect()
+        spans
+            .into_iter()
+            .enumerate()
+            .map(|(at, span)| Edit::new(span, if at == 0 { text } else { "" }, rule))
+            .collect()
     }
 
     /// The whole source line that holds a place of the text.
     pub fn line(&self, at: usize) -> Span {
-        self.lines.iter().rev().find(|(start, _)| *start <= at).map_or(Span::default(), |(_, span)| *span)
+        self.lines
+            .iter()
+            .rev()
+            .find(|(start, _)| *start <= at)
+            .map_or(Span::default(), |(_, span)| *span)
     }
 }
 
@@ -133,25 +150,47 @@ fn link(text: &str, at: usize) -> Option<Link> {
     if rest.starts_with('(')
         && let Some((target, end)) = inline_target(text, after + 1)
     {
-        return Some(Link { whole: at..end, label, kind: LinkKind::Inline { target } });
+        return Some(Link {
+            whole: at..end,
+            label,
+            kind: LinkKind::Inline { target },
+        });
     }
     if rest.starts_with('[')
         && let Some(end) = closing_bracket(text, after)
     {
         let name = after + 1..end;
-        let kind = if text[name.clone()].trim().is_empty() { LinkKind::Shortcut } else { LinkKind::Reference { name } };
-        return Some(Link { whole: at..end + 1, label, kind });
+        let kind = if text[name.clone()].trim().is_empty() {
+            LinkKind::Shortcut
+        } else {
+            LinkKind::Reference { name }
+        };
+        return Some(Link {
+            whole: at..end + 1,
+            label,
+            kind,
+        });
     }
     let line = text[..at].rfind('\n').map_or(0, |nl| nl + 1);
     if rest.starts_with(':') && at - line <= 3 && text[line..at].trim().is_empty() {
         let lo = after + 1 + blanks(&text[after + 1..]);
-        let end = text[lo..].find(char::is_whitespace).map_or(text.len(), |n| lo + n);
+        let end = text[lo..]
+            .find(char::is_whitespace)
+            .map_or(text.len(), |n| lo + n);
         let target = unquoted(text, lo..end);
         if !target.is_empty() {
-            return Some(Link { whole: at..end, label, kind: LinkKind::Definition { target } });
+            return Some(Link {
+                whole: at..end,
+                label,
+                kind: LinkKind::Definition { target },
+            });
         }
     }
-    Some(Link { whole: at..after, label, kind: LinkKind::Shortcut })
+    Some(Link {
+        whole: at..after,
+        label,
+        kind: LinkKind::Shortcut,
+    })
 }
 
 fn blanks(text: &str) -> usize {
@@ -160,7 +199,11 @@ fn blanks(text: &str) -> usize {
 
 fn unquoted(text: &str, range: Range<usize>) -> Range<usize> {
     let inner = &text[range.clone()];
-    if inner.starts_with('<') && inner.ends_with('>') && inner.len() > 2 { range.start + 1..range.end - 1 } else { range }
+    if inner.starts_with('<') && inner.ends_with('>') && inner.len() > 2 {
+        range.start + 1..range.end - 1
+    } else {
+        range
+    }
 }
 
 /// The bracket that closes the one at `at`, in the same paragraph.
@@ -207,10 +250,14 @@ fn inline_target(text: &str, from: usize) -> Option<(Range<usize>, usize)> {
     }
     let target = unquoted(text, lo..end);
     let rest = text[end..].trim_start();
-    let title = rest.chars().next().filter(|c| matches!(c, '"' | '\'')).map_or(Some(rest), |quote| {
-        let close = rest[1..].find(quote)?;
-        Some(rest[1 + close + 1..].trim_start())
-    })?;
+    let title = rest
+        .chars()
+        .next()
+        .filter(|c| matches!(c, '"' | '\''))
+        .map_or(Some(rest), |quote| {
+            let close = rest[1..].find(quote)?;
+            Some(rest[1 + close + 1..].trim_start())
+        })?;
     let close = title.strip_prefix(')')?;
     let end = text.len() - close.len();
     (!target.is_empty() && !text[from..end].contains("\n\n")).then_some((target, end))

@@ -105,22 +105,42 @@ fn migrate(text: &str) -> (String, Said) {
         let run = || {
             let migration = Migration::parse("stores", MIGRATION).unwrap();
             let externs = [("store".to_owned(), "store".to_owned())].into();
-            let spec = CrateSpec { name: "shop".into(), package: "shop".into(), kind: CrateKind::Lib, edition: 2024, root: "src/lib.rs".into(), externs };
+            let spec = CrateSpec {
+                name: "shop".into(),
+                package: "shop".into(),
+                kind: CrateKind::Lib,
+                edition: 2024,
+                root: "src/lib.rs".into(),
+                externs,
+            };
             let mut world = World::build(&[spec], &migration.surfaces(), &One(text));
             let rules = Rules::compile(&mut world, &[migration]).unwrap();
             prepare(&mut world, &|_| true);
             let mut session = Session::new(&world, &rules);
             let at = session.add(world.file_id("src/lib.rs").unwrap());
             let context = session.works[at].contexts[0];
-            let (modules, blocks) = session.view_before(at, |cx| names::usage(cx, context)).unwrap();
-            let groups = session.view(at, context, |cx| names::rename_paths(cx, &[])).unwrap();
+            let (modules, blocks) = session
+                .view_before(at, |cx| names::usage(cx, context))
+                .unwrap();
+            let groups = session
+                .view(at, context, |cx| names::rename_paths(cx, &[]))
+                .unwrap();
             session.apply(at, &groups).unwrap();
-            let groups = session.view(at, context, |cx| names::edit_imports(cx, context, &modules, &blocks, &|_, _| false)).unwrap();
+            let groups = session
+                .view(at, context, |cx| {
+                    names::edit_imports(cx, context, &modules, &blocks, &|_, _| false)
+                })
+                .unwrap();
             session.apply(at, &groups).unwrap();
             let said = follow(&mut session, at).unwrap();
             (session.works[at].rope.text().to_owned(), said)
         };
-        std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run).unwrap().join().unwrap()
+        std::thread::Builder::new()
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, run)
+            .unwrap()
+            .join()
+            .unwrap()
     })
 }
 
@@ -161,28 +181,61 @@ const USED: &str = "use store::MemoryStore;\npub fn f(_: MemoryStore) {}\n";
 
 #[track_caller]
 fn check_link(before: &str, after: &str) {
-    check(&format!("{USES}/// {before}\npub struct A;\n"), &format!("{USED}/// {after}\npub struct A;\n"));
+    check(
+        &format!("{USES}/// {before}\npub struct A;\n"),
+        &format!("{USED}/// {after}\npub struct A;\n"),
+    );
 }
 
 #[test]
 fn a_link_by_name_gets_the_new_name() {
-    check_link("See [`AnyStore`], [AnyStore] and [`AnyStore`][].", "See [`MemoryStore`], [MemoryStore] and [`MemoryStore`][].");
-    check_link("See [`AnyStore::push`] and [`AnyStore::push()`].", "See [`MemoryStore::push`] and [`MemoryStore::push()`].");
+    check_link(
+        "See [`AnyStore`], [AnyStore] and [`AnyStore`][].",
+        "See [`MemoryStore`], [MemoryStore] and [`MemoryStore`][].",
+    );
+    check_link(
+        "See [`AnyStore::push`] and [`AnyStore::push()`].",
+        "See [`MemoryStore::push`] and [`MemoryStore::push()`].",
+    );
     check_link("See [`AnyStore::in_memory`].", "See [`MemoryStore::new`].");
     check_link("See [`enum@AnyStore`].", "See [`struct@MemoryStore`].");
     check_link("See [`store::AnyStore`].", "See [`store::MemoryStore`].");
-    check_link("See [`store::any::AnyStore::push`].", "See [`store::MemoryStore::push`].");
-    check_link("It is an [`AnyStore::Memory`].", "It is an [`MemoryStore`].");
+    check_link(
+        "See [`store::any::AnyStore::push`].",
+        "See [`store::MemoryStore::push`].",
+    );
+    check_link(
+        "It is an [`AnyStore::Memory`].",
+        "It is an [`MemoryStore`].",
+    );
 }
 
 #[test]
 fn a_target_changes_and_the_text_only_if_it_is_the_name() {
-    check_link("A [store](AnyStore), [`AnyStore`](store::AnyStore).", "A [store](MemoryStore), [`MemoryStore`](store::MemoryStore).");
-    check_link("A [`push`](store::AnyStore::push \"adds\").", "A [`push`](store::MemoryStore::push \"adds\").");
-    check_link("A [`in_memory`](AnyStore::in_memory) one.", "A [`new`](MemoryStore::new) one.");
-    check_link("A [store][AnyStore], [one][it].\n///\n/// [it]: store::AnyStore", "A [store][MemoryStore], [one][it].\n///\n/// [it]: store::MemoryStore");
-    check_link("A [`AnyStore`].\n///\n/// [`AnyStore`]: store::AnyStore#fields", "A [`MemoryStore`].\n///\n/// [`MemoryStore`]: store::MemoryStore#fields");
-    check_link("Split [the\n/// store](AnyStore) here.", "Split [the\n/// store](MemoryStore) here.");
+    check_link(
+        "A [store](AnyStore), [`AnyStore`](store::AnyStore).",
+        "A [store](MemoryStore), [`MemoryStore`](store::MemoryStore).",
+    );
+    check_link(
+        "A [`push`](store::AnyStore::push \"adds\").",
+        "A [`push`](store::MemoryStore::push \"adds\").",
+    );
+    check_link(
+        "A [`in_memory`](AnyStore::in_memory) one.",
+        "A [`new`](MemoryStore::new) one.",
+    );
+    check_link(
+        "A [store][AnyStore], [one][it].\n///\n/// [it]: store::AnyStore",
+        "A [store][MemoryStore], [one][it].\n///\n/// [it]: store::MemoryStore",
+    );
+    check_link(
+        "A [`AnyStore`].\n///\n/// [`AnyStore`]: store::AnyStore#fields",
+        "A [`MemoryStore`].\n///\n/// [`MemoryStore`]: store::MemoryStore#fields",
+    );
+    check_link(
+        "Split [the\n/// store](AnyStore) here.",
+        "Split [the\n/// store](MemoryStore) here.",
+    );
 }
 
 #[test]
@@ -204,22 +257,55 @@ fn a_name_that_is_not_in_scope_gets_a_path() {
 
 #[test]
 fn a_link_to_nothing_becomes_code() {
-    let text = format!("{USES}/// Not [`AnyStore::on_disk`], [the disk](store::DiskStore) or [DiskStore][d]; nor [`store::disk`].\n///\n/// [d]: store::disk::DiskStore\npub struct A;\n");
+    let text = format!(
+        "{USES}/// Not [`AnyStore::on_disk`], [the disk](store::DiskStore) or [DiskStore][d]; nor [`store::disk`].\n///\n/// [d]: store::disk::DiskStore\npub struct A;\n"
+    );
     let (after, said) = migrate(&text);
-    assert_eq!(after, format!("{USED}/// Not `AnyStore::on_disk`, the disk or DiskStore; nor `store::disk`.\n///\npub struct A;\n"));
-    let places: Vec<&str> = said.notes.iter().map(|note| note.span.text(&text)).collect();
-    assert_eq!(places, ["[`AnyStore::on_disk`]", "[the disk](store::DiskStore)", "[DiskStore][d]", "[`store::disk`]"]);
-    assert_eq!(said.notes[0].suggestion.as_deref(), Some("build a `MemoryStore::new()`"));
-    assert_eq!(said.notes[1].suggestion.as_deref(), Some("use `MemoryStore`"));
+    assert_eq!(
+        after,
+        format!(
+            "{USED}/// Not `AnyStore::on_disk`, the disk or DiskStore; nor `store::disk`.\n///\npub struct A;\n"
+        )
+    );
+    let places: Vec<&str> = said
+        .notes
+        .iter()
+        .map(|note| note.span.text(&text))
+        .collect();
+    assert_eq!(
+        places,
+        [
+            "[`AnyStore::on_disk`]",
+            "[the disk](store::DiskStore)",
+            "[DiskStore][d]",
+            "[`store::disk`]"
+        ]
+    );
+    assert_eq!(
+        said.notes[0].suggestion.as_deref(),
+        Some("build a `MemoryStore::new()`")
+    );
+    assert_eq!(
+        said.notes[1].suggestion.as_deref(),
+        Some("use `MemoryStore`")
+    );
 }
 
 #[test]
 fn mentions_and_other_items_stay() {
-    check_untouched("//! AnyStore, `AnyStore`, \\[AnyStore\\], `[AnyStore]`.\npub struct A; // [`AnyStore`]\n");
+    check_untouched(
+        "//! AnyStore, `AnyStore`, \\[AnyStore\\], `[AnyStore]`.\npub struct A; // [`AnyStore`]\n",
+    );
     check_untouched("/// See [`AnyStore`], [x](AnyStore::push).\npub enum AnyStore { A }\n");
-    check_untouched("use store::MemoryStore;\n/// See [`MemoryStore`], [x](https://a.b/AnyStore), [`Vec<AnyStore>`].\npub fn f(_: MemoryStore) {}\n");
-    check_untouched("/// ```text\n/// [`store::AnyStore`] store::AnyStore\n/// ```\npub fn f() {}\n");
-    check_untouched("// migrate: keep\n/// See [`store::AnyStore`].\n/// ```\n/// let a = store::AnyStore::in_memory();\n/// ```\npub fn f() {}\n");
+    check_untouched(
+        "use store::MemoryStore;\n/// See [`MemoryStore`], [x](https://a.b/AnyStore), [`Vec<AnyStore>`].\npub fn f(_: MemoryStore) {}\n",
+    );
+    check_untouched(
+        "/// ```text\n/// [`store::AnyStore`] store::AnyStore\n/// ```\npub fn f() {}\n",
+    );
+    check_untouched(
+        "// migrate: keep\n/// See [`store::AnyStore`].\n/// ```\n/// let a = store::AnyStore::in_memory();\n/// ```\npub fn f() {}\n",
+    );
 }
 
 #[test]
@@ -246,7 +332,20 @@ fn examples_are_code() {
 fn examples_with_a_main_and_windows_line_ends() {
     check(
         "//! Text.\r\n//!\r\n//! ```should_panic\r\n//! use store::{AnyStore, Cells};\r\n//!\r\n//! # fn main() {\r\n//! let a = AnyStore::in_memory();\r\n//! if let AnyStore::Memory(m) = &a {\r\n//!     println!(\"{}\", m.len());\r\n//! }\r\n//! # }\r\n//! # fn f(_: Cells) {}\r\n//! ```\r\n",
-        "//! Text.\r\n//!\r\n//! ```should_panic\r\n//! use store::{MemoryStore, Cells};\r\n//!\r\n//! # fn main() {\r\n//! let a = MemoryStore::new();\r\n//! println!(\"{}\", a.len());\r\n//! # }\r\n//! # fn f(_: Cells) {}\r\n//! ```\r\n",
+        "//! Text.\r\n//!\r\n//! ```should_panic\r\n//! use store::{Cells, MemoryStore};\r\n//!\r\n//! # fn main() {\r\n//! let a = MemoryStore::new();\r\n//! println!(\"{}\", a.len());\r\n//! # }\r\n//! # fn f(_: Cells) {}\r\n//! ```\r\n",
+    );
+}
+
+#[test]
+fn imports_of_an_example_stay_sorted_and_its_lines_hidden() {
+    check(
+        "/// ```\n/// # use store::{\n/// #     AnyStore,\n/// #     Cells, DiskStore,\n/// # };\n/// # fn f(_: Cells) {}\n/// let n = match &AnyStore::in_memory() {\n///     AnyStore::Memory(m) => m.len(),\n///     AnyStore::Disk(d) => { let _: &DiskStore = d; 0 }\n/// };\n/// ```\npub fn f() {}\n",
+        "/// ```\n/// # use store::{\n/// #     Cells,\n/// #     MemoryStore\n/// # };\n/// # fn f(_: Cells) {}\n/// let n = MemoryStore::new().len();\n/// ```\npub fn f() {}\n",
+    );
+    // Where the others are in no order, nothing is sorted.
+    check(
+        "/// ```\n/// use store::{Zebra, AnyStore, Apple};\n/// fn f(_: AnyStore, _: Apple, _: Zebra) {}\n/// ```\npub fn f() {}\n",
+        "/// ```\n/// use store::{Zebra, MemoryStore, Apple};\n/// fn f(_: MemoryStore, _: Apple, _: Zebra) {}\n/// ```\npub fn f() {}\n",
     );
 }
 
@@ -272,8 +371,13 @@ fn an_example_that_is_in_doubt_stays_whole() {
     assert_eq!(unresolved(text), ["4: AnyStore::on_disk(\"x\")"]);
     // Where nobody compiles it and nothing in it leads anywhere, it is a comment like any other.
     check_untouched("/// ```ignore\n/// let a: AnyStore = todo!();\n/// ```\npub fn f() {}\n");
-    assert_eq!(unresolved("/// ```\n/// let a: AnyStore = todo!();\n/// ```\npub fn f() {}\n"), ["2: AnyStore"]);
+    assert_eq!(
+        unresolved("/// ```\n/// let a: AnyStore = todo!();\n/// ```\npub fn f() {}\n"),
+        ["2: AnyStore"]
+    );
     // It is to be refused by the compiler, or is no Rust.
-    check_untouched("/// ```compile_fail\n/// let a = store::AnyStore::in_memory();\n/// ```\npub fn f() {}\n");
+    check_untouched(
+        "/// ```compile_fail\n/// let a = store::AnyStore::in_memory();\n/// ```\npub fn f() {}\n",
+    );
     check_untouched("/// ```\n/// store::AnyStore -> (nothing\n/// ```\npub fn f() {}\n");
 }

@@ -17,7 +17,13 @@ impl World {
     ///
     /// `key` names it from then on: what has that name already is given back. As it is no file of the tree, it is the body
     /// of no module in [`SourceFile::contexts`]; [`snippet_root`](Self::snippet_root) is its module.
-    pub fn add_snippet(&mut self, host: ModId, key: &str, text: &str, edition: Option<u16>) -> FileId {
+    pub fn add_snippet(
+        &mut self,
+        host: ModId,
+        key: &str,
+        text: &str,
+        edition: Option<u16>,
+    ) -> FileId {
         if let Some(&id) = self.file_ids.get(key) {
             return id;
         }
@@ -45,6 +51,8 @@ impl World {
 
     /// The root module of a snippet.
     pub fn snippet_root(&self, id: FileId) -> Option<ModId> {
-        self.mods.iter().position(|module| module.file == id && module.parent.is_none())
+        self.mods
+            .iter()
+            .position(|module| module.file == id && module.parent.is_none())
     }
 }
