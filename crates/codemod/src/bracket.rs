@@ -12,6 +12,7 @@ mod layout;
 mod literals;
 mod places;
 mod scan;
+mod sequence;
 mod steps;
 mod timer;
 
@@ -21,7 +22,7 @@ use crate::edit::{Edit, EditGroup};
 use crate::imports;
 use crate::rewrite::{Cx, Rules};
 use crate::rule::BracketCalls;
-use crate::syntax::{ImplItem, Item, ItemKind, Span, StructItem, Ty};
+use crate::syntax::{ImplItem, Item, ItemKind, Span, StructItem, Ty, UseKind};
 use crate::world::{DefId, DefKind, ModId, Type, TypeCtx, World};
 
 /// A file as it stands now.
@@ -56,20 +57,28 @@ pub fn brackets(files: &[BracketFile<'_>], world: &World, rules: &Rules) -> Brac
     let mut draft = Draft::default();
     for rule in &rules.brackets {
         let tree = Tree::new(files, world, rule);
-        let mut names = Names { tree: &tree, wanted: BTreeMap::new() };
+        let mut names = Names {
+            tree: &tree,
+            wanted: BTreeMap::new(),
+        };
         let mut callable: Vec<DefId> = world
             .defs
             .iter()
             .enumerate()
             // Declared by a migration rather than by the tree: it has its accessor.
-            .filter(|(_, def)| def.name == rule.structure && world.files[def.file].path.starts_with('<'))
+            .filter(|(_, def)| {
+                def.name == rule.structure && world.files[def.file].path.starts_with('<')
+            })
             .map(|(id, _)| id)
             .collect();
         let (contexts, sites) = tree.contexts();
         draft.sites.extend(sites);
         for context in &contexts {
             let mut own = Draft::default();
-            let mut own_names = Names { tree: &tree, wanted: names.wanted.clone() };
+            let mut own_names = Names {
+                tree: &tree,
+                wanted: names.wanted.clone(),
+            };
             match timer::plan(&tree, context, &mut own_names, &mut own) {
                 Ok(timer) => {
                     steps::plan(&tree, context, &timer, &mut own_names, &mut own);
@@ -100,7 +109,10 @@ impl Draft {
         let edits = self.edits.entry(file).or_default();
         let text = text.into();
         // What goes to one place goes there in the order of its being asked for.
-        match edits.iter_mut().find(|edit| edit.span == span && span.is_empty()) {
+        match edits
+            .iter_mut()
+            .find(|edit| edit.span == span && span.is_empty())
+        {
             Some(edit) => edit.text.push_str(&text),
             None => edits.push(Edit::new(span, text, &rule.rule)),
         }
@@ -118,16 +130,23 @@ impl Draft {
     }
 
     fn finish(mut self) -> BracketOutcome {
-        self.sites.sort_by(|a, b| (a.file, a.span, &a.reason).cmp(&(b.file, b.span, &b.reason)));
+        self.sites
+            .sort_by(|a, b| (a.file, a.span, &a.reason).cmp(&(b.file, b.span, &b.reason)));
         self.sites.dedup();
-        let edits = self.edits.into_iter().filter(|(_, edits)| !edits.is_empty());
+        let edits = self
+            .edits
+            .into_iter()
+            .filter(|(_, edits)| !edits.is_empty());
         let edits = edits
             .map(|(file, mut edits)| {
                 edits.sort_by_key(|edit| (edit.span.lo, edit.span.hi));
                 (file, EditGroup { edits })
             })
             .collect();
-        BracketOutcome { edits, unresolved: self.sites }
+        BracketOutcome {
+            edits,
+            unresolved: self.sites,
+        }
     }
 }
 
@@ -176,31 +195,72 @@ impl<'a> Tree<'a> {
     fn new(files: &'a [BracketFile<'a>], world: &'a World, rule: &'a BracketCalls) -> Self {
         let mut bodies = Vec::new();
         for (file, it) in files.iter().enumerate() {
-            walk_bodies(world, Body { file, module: it.module, items: &it.cx.file.items }, &mut bodies);
+            walk_bodies(
+                world,
+                Body {
+                    file,
+                    module: it.module,
+                    items: &it.cx.file.items,
+                },
+                &mut bodies,
+            );
         }
         let timer_defs = rule
             .import_from
             .iter()
-            .flat_map(|name| world.crates.iter().filter(move |krate| krate.package.replace('-', "_") == *name))
-            .filter_map(|krate| match world.name_in(krate.root, &rule.field_type, crate::world::Ns::Type, None) {
-                crate::world::Res::Def(def) => Some(def),
-                _ => None,
+            .flat_map(|name| {
+                world
+                    .crates
+                    .iter()
+                    .filter(move |krate| krate.package.replace('-', "_") == *name)
+            })
+            .filter_map(|krate| {
+                match world.name_in(krate.root, &rule.field_type, crate::world::Ns::Type, None) {
+                    crate::world::Res::Def(def) => Some(def),
+                    _ => None,
+                }
             })
             .collect();
-        Tree { files, world, rule, bodies, timer_defs }
+        Tree {
+            files,
+            world,
+            rule,
+            bodies,
+            timer_defs,
+        }
     }
 
     fn cx(&self, file: usize) -> &'a Cx<'a> {
         self.files[file].cx
     }
 
-    fn site(&self, file: usize, span: Span, reason: impl Into<String>, suggestion: impl Into<Option<String>>) -> BracketSite {
-        BracketSite { file, span, rule: self.rule.rule.clone(), reason: reason.into(), suggestion: suggestion.into() }
+    fn site(
+        &self,
+        file: usize,
+        span: Span,
+        reason: impl Into<String>,
+        suggestion: impl Into<Option<String>>,
+    ) -> BracketSite {
+        BracketSite {
+            file,
+            span,
+            rule: self.rule.rule.clone(),
+            reason: reason.into(),
+            suggestion: suggestion.into(),
+        }
     }
 
     /// A type as it is written in a module, generics of an item as parameters.
     fn lower(&self, module: ModId, params: &[String], self_ty: Option<&Type>, ty: &Ty) -> Type {
-        self.world.lower_ty(&TypeCtx { module, params, self_ty, scopes: &[] }, ty)
+        self.world.lower_ty(
+            &TypeCtx {
+                module,
+                params,
+                self_ty,
+                scopes: &[],
+            },
+            ty,
+        )
     }
 
     /// The structs of the rule's name that have its method.
@@ -211,31 +271,69 @@ impl<'a> Tree<'a> {
             let named: Vec<(&'a Item, &'a StructItem)> = body
                 .items
                 .iter()
-                .filter(|item| item.name.as_ref().is_some_and(|name| name.text == self.rule.structure))
+                .filter(|item| {
+                    item.name
+                        .as_ref()
+                        .is_some_and(|name| name.text == self.rule.structure)
+                })
                 .filter_map(|item| match &item.kind {
                     ItemKind::Struct(it) => Some((item, it)),
                     _ => None,
                 })
                 .collect();
-            let Some(&(item, it)) = named.first() else { continue };
+            let Some(&(item, it)) = named.first() else {
+                continue;
+            };
             if self.cx(body.file).is_frozen(item.span) {
                 continue;
             }
             if named.len() > 1 {
-                let reason = format!("`{}` is declared {} times, for different `cfg`", self.rule.structure, named.len());
-                sites.push(self.site(body.file, name_span(item), reason, format!("add the field `{}` and its brackets to each by hand", self.rule.field)));
+                let reason = format!(
+                    "`{}` is declared {} times, for different `cfg`",
+                    self.rule.structure,
+                    named.len()
+                );
+                sites.push(self.site(
+                    body.file,
+                    name_span(item),
+                    reason,
+                    format!(
+                        "add the field `{}` and its brackets to each by hand",
+                        self.rule.field
+                    ),
+                ));
                 continue;
             }
-            let declared = self.world.mods[body.module].entries.get(&self.rule.structure).into_iter().flatten().find_map(|entry| match entry.kind {
-                crate::world::EntryKind::Def(def) if matches!(self.world.defs[def].kind, DefKind::Struct { .. }) => Some(def),
-                _ => None,
-            });
+            let declared = self.world.mods[body.module]
+                .entries
+                .get(&self.rule.structure)
+                .into_iter()
+                .flatten()
+                .find_map(|entry| match entry.kind {
+                    crate::world::EntryKind::Def(def)
+                        if matches!(self.world.defs[def].kind, DefKind::Struct { .. }) =>
+                    {
+                        Some(def)
+                    }
+                    _ => None,
+                });
             let Some(def) = declared else { continue };
             let impls = self.impls_of(def);
-            let has_method = impls.iter().any(|at| at.it.items.iter().any(|item| is_fn_named(item, &self.rule.method)));
+            let has_method = impls.iter().any(|at| {
+                at.it
+                    .items
+                    .iter()
+                    .any(|item| is_fn_named(item, &self.rule.method))
+            });
             // Of the same name, but not what the rule means.
             if has_method {
-                contexts.push(Context { def, body: *body, item, it, impls });
+                contexts.push(Context {
+                    def,
+                    body: *body,
+                    item,
+                    it,
+                    impls,
+                });
             }
         }
         (contexts, sites)
@@ -245,9 +343,17 @@ impl<'a> Tree<'a> {
         let mut out = Vec::new();
         for body in &self.bodies {
             for item in body.items {
-                let ItemKind::Impl(it) = &item.kind else { continue };
-                let params: Vec<String> = it.generics.params.iter().map(|param| param.name.text.clone()).collect();
-                if matches!(self.lower(body.module, &params, None, &it.self_ty).peeled(), Type::Adt(found, _) if *found == def) {
+                let ItemKind::Impl(it) = &item.kind else {
+                    continue;
+                };
+                let params: Vec<String> = it
+                    .generics
+                    .params
+                    .iter()
+                    .map(|param| param.name.text.clone())
+                    .collect();
+                if matches!(self.lower(body.module, &params, None, &it.self_ty).peeled(), Type::Adt(found, _) if *found == def)
+                {
                     out.push(ImplAt { body: *body, it });
                 }
             }
@@ -259,17 +365,29 @@ impl<'a> Tree<'a> {
     fn import_prefix(&self, module: ModId, items: &[Item]) -> Option<String> {
         let krate = &self.world.crates[self.world.mods[module].krate];
         for wanted in &self.rule.import_from {
-            if krate.package.replace('-', "_") == *wanted && krate.kind == crate::world::CrateKind::Lib {
+            if krate.package.replace('-', "_") == *wanted
+                && krate.kind == crate::world::CrateKind::Lib
+            {
                 return Some("crate".into());
             }
             let is_wanted = |id: &Option<usize>, name: &str| match id {
                 Some(id) => self.world.crates[*id].package.replace('-', "_") == *wanted,
                 None => name == wanted,
             };
-            let names: Vec<&String> = krate.externs.iter().filter(|(name, id)| is_wanted(id, name)).map(|(name, _)| name).collect();
+            let names: Vec<&String> = krate
+                .externs
+                .iter()
+                .filter(|(name, id)| is_wanted(id, name))
+                .map(|(name, _)| name)
+                .collect();
             // A renamed dependency is called as the file calls it.
-            let used = names.iter().find(|name| items.iter().any(|item| starts_with(item, name)));
-            if let Some(name) = used.or_else(|| names.iter().find(|name| **name == wanted)).or(names.first()) {
+            let used = names
+                .iter()
+                .find(|name| items.iter().any(|item| starts_with(item, name)));
+            if let Some(name) = used
+                .or_else(|| names.iter().find(|name| **name == wanted))
+                .or(names.first())
+            {
                 return Some((**name).clone());
             }
         }
@@ -280,7 +398,9 @@ impl<'a> Tree<'a> {
 /// Whether a `use` begins with this name.
 fn starts_with(item: &Item, name: &str) -> bool {
     match &item.kind {
-        ItemKind::Use(it) => matches!(&it.tree.kind, crate::syntax::UseKind::Path { name: first, .. } if first.text == name),
+        ItemKind::Use(it) => {
+            matches!(&it.tree.kind, UseKind::Path { name: first, .. } if first.text == name)
+        }
         _ => false,
     }
 }
@@ -294,7 +414,15 @@ fn walk_bodies<'a>(world: &World, body: Body<'a>, out: &mut Vec<Body<'a>>) {
             if let Some(items) = &it.items
                 && let Some(module) = world.nth_child(body.module, &name.text, *nth)
             {
-                walk_bodies(world, Body { file: body.file, module, items }, out);
+                walk_bodies(
+                    world,
+                    Body {
+                        file: body.file,
+                        module,
+                        items,
+                    },
+                    out,
+                );
             }
             *nth += 1;
         }
@@ -318,7 +446,10 @@ struct Names<'t, 'a> {
 impl Names<'_, '_> {
     /// How to write an item of the crates to import from; none where the package depends on none of them.
     fn spell(&mut self, body: Body<'_>, name: &str) -> Option<String> {
-        let path = vec![self.tree.import_prefix(body.module, body.items)?, name.to_owned()];
+        let path = vec![
+            self.tree.import_prefix(body.module, body.items)?,
+            name.to_owned(),
+        ];
         let segs: Vec<&str> = path.iter().map(String::as_str).collect();
         let plan = imports::add_import(self.tree.cx(body.file), body.items, body.module, &segs);
         if !plan.edits.is_empty() {
@@ -330,11 +461,46 @@ impl Names<'_, '_> {
         Some(plan.name().to_owned())
     }
 
+    /// Whether the module has `use super::*` and its parent is about to import this.
+    fn parent_brings(&self, body: &Body<'_>, path: &[String]) -> bool {
+        let has_glob = body.items.iter().any(|item| {
+            matches!(&item.kind, ItemKind::Use(it) if matches!(&it.tree.kind, UseKind::Path { name, rest } if name.text == "super" && matches!(rest.kind, UseKind::Glob)))
+        });
+        let Some(parent) = self.tree.world.mods[body.module]
+            .parent
+            .filter(|_| has_glob)
+        else {
+            return false;
+        };
+        let imports = self.wanted.iter().any(|((_, module), paths)| {
+            *module == parent && paths.iter().any(|known| known == path)
+        });
+        imports
+            || self
+                .tree
+                .bodies
+                .iter()
+                .any(|body| body.module == parent && self.parent_brings(body, path))
+    }
+
     fn edits(&self) -> Vec<(usize, Edit)> {
         let mut out = Vec::new();
         for ((file, module), paths) in &self.wanted {
-            let Some(body) = self.tree.bodies.iter().find(|body| body.file == *file && body.module == *module) else { continue };
-            let (_, edits) = imports::add_imports(self.tree.cx(*file), body.items, *module, paths);
+            let Some(body) = self
+                .tree
+                .bodies
+                .iter()
+                .find(|body| body.file == *file && body.module == *module)
+            else {
+                continue;
+            };
+            let missing: Vec<Vec<String>> = paths
+                .iter()
+                .filter(|path| !self.parent_brings(body, path))
+                .cloned()
+                .collect();
+            let (_, edits) =
+                imports::add_imports(self.tree.cx(*file), body.items, *module, &missing);
             out.extend(edits.into_iter().map(|edit| (*file, edit)));
         }
         out

@@ -53,11 +53,19 @@ impl ImportPlan {
 pub fn add_import(cx: &Cx<'_>, items: &[Item], module: ModId, path: &[&str]) -> ImportPlan {
     let path: Vec<String> = path.iter().map(|&seg| seg.to_owned()).collect();
     let (mut spellings, edits) = add_imports(cx, items, module, std::slice::from_ref(&path));
-    ImportPlan { spelling: spellings.remove(0), edits }
+    ImportPlan {
+        spelling: spellings.remove(0),
+        edits,
+    }
 }
 
 /// Several paths at once, so that what goes to the same place does not get in each other's way.
-pub fn add_imports(cx: &Cx<'_>, items: &[Item], module: ModId, paths: &[Vec<String>]) -> (Vec<Spelling>, Vec<Edit>) {
+pub fn add_imports(
+    cx: &Cx<'_>,
+    items: &[Item],
+    module: ModId,
+    paths: &[Vec<String>],
+) -> (Vec<Spelling>, Vec<Edit>) {
     let scope = ModuleImports { cx, items, module };
     let mut missing: Vec<&Vec<String>> = Vec::new();
     let spellings = paths
@@ -114,7 +122,11 @@ impl<'c> ModuleImports<'c, '_> {
 
     fn resolve(&self, leading_colon: bool, path: &[String]) -> Res {
         let segs: Vec<&str> = path.iter().map(String::as_str).collect();
-        let scope = Scope { module: self.module, blocks: &[], params: &[] };
+        let scope = Scope {
+            module: self.module,
+            blocks: &[],
+            params: &[],
+        };
         match self.cx.world.resolve(scope, leading_colon, &segs, Ns::Type) {
             (res, n) if n == segs.len() => res,
             _ => Res::Unknown,
@@ -138,8 +150,12 @@ impl<'c> ModuleImports<'c, '_> {
             return Some(last.clone());
         }
         let leaves = leaves(self.items);
-        let named = leaves.iter().filter(|leaf| !has_cfg(leaf.item) && !leaf.is_glob);
-        let mut found = named.filter(|leaf| self.same(leaf, path, &target)).filter_map(|leaf| leaf.binds.clone());
+        let named = leaves
+            .iter()
+            .filter(|leaf| !has_cfg(leaf.item) && !leaf.is_glob);
+        let mut found = named
+            .filter(|leaf| self.same(leaf, path, &target))
+            .filter_map(|leaf| leaf.binds.clone());
         if let Some(name) = found.next() {
             return Some(name);
         }
@@ -147,19 +163,34 @@ impl<'c> ModuleImports<'c, '_> {
         if hidden {
             return None;
         }
-        for leaf in leaves.iter().filter(|leaf| leaf.is_glob && !has_cfg(leaf.item)) {
+        for leaf in leaves
+            .iter()
+            .filter(|leaf| leaf.is_glob && !has_cfg(leaf.item))
+        {
             if leaf.path == path[..path.len() - 1] {
                 return Some(last.clone());
             }
-            let Res::Mod(inner) = self.resolve(leaf.leading_colon, &leaf.path) else { continue };
-            if matches!(target, Res::Def(_)) && self.cx.world.name_in(inner, last, Ns::Type, Some(self.module)) == target {
+            let Res::Mod(inner) = self.resolve(leaf.leading_colon, &leaf.path) else {
+                continue;
+            };
+            if matches!(target, Res::Def(_))
+                && self
+                    .cx
+                    .world
+                    .name_in(inner, last, Ns::Type, Some(self.module))
+                    == target
+            {
                 return Some(last.clone());
             }
             // `use super::*` brings what the parent imports by now.
             if let Some(items) = self.items_in_file(inner)
                 && self.cx.world.is_descendant(self.module, inner)
             {
-                let outer = ModuleImports { cx: self.cx, items, module: inner };
+                let outer = ModuleImports {
+                    cx: self.cx,
+                    items,
+                    module: inner,
+                };
                 if let Some(name) = outer.in_scope(path) {
                     return Some(name);
                 }
@@ -178,13 +209,22 @@ impl<'c> ModuleImports<'c, '_> {
             chain.push(root);
             root = world.mods[root].parent?;
         }
-        if world.mods[root].file != world.mods[self.module].file || root == self.module && chain.is_empty() {
+        if world.mods[root].file != world.mods[self.module].file
+            || root == self.module && chain.is_empty()
+        {
             return None;
         }
         let mut items: &'c [Item] = &self.cx.file.items;
         for module in chain.iter().rev() {
             items = items.iter().find_map(|item| match &item.kind {
-                ItemKind::Mod(it) if item.name.as_ref().is_some_and(|name| name.text == world.mods[*module].name) => it.items.as_deref(),
+                ItemKind::Mod(it)
+                    if item
+                        .name
+                        .as_ref()
+                        .is_some_and(|name| name.text == world.mods[*module].name) =>
+                {
+                    it.items.as_deref()
+                }
                 _ => None,
             })?;
         }
@@ -193,8 +233,14 @@ impl<'c> ModuleImports<'c, '_> {
 
     /// Names of types and modules that the module's own items and named imports take.
     fn own_names(&self) -> Vec<String> {
-        let declared = self.items.iter().filter(|item| is_type_like(item)).filter_map(|item| item.name.as_ref().map(|name| name.text.clone()));
-        declared.chain(leaves(self.items).into_iter().filter_map(|leaf| leaf.binds)).collect()
+        let declared = self
+            .items
+            .iter()
+            .filter(|item| is_type_like(item))
+            .filter_map(|item| item.name.as_ref().map(|name| name.text.clone()));
+        declared
+            .chain(leaves(self.items).into_iter().filter_map(|leaf| leaf.binds))
+            .collect()
     }
 
     fn is_taken(&self, path: &[String], last: &str) -> bool {
@@ -204,9 +250,18 @@ impl<'c> ModuleImports<'c, '_> {
         // Inside of a function the name may mean something else again.
         let top: Vec<Span> = self.cx.file.items.iter().map(|item| item.span).collect();
         let local = self.cx.nodes.items.iter().any(|(item, outer)| {
-            outer.is_none() && is_type_like(item) && item.name.as_ref().is_some_and(|name| name.text == last) && !top.contains(&item.span)
+            outer.is_none()
+                && is_type_like(item)
+                && item.name.as_ref().is_some_and(|name| name.text == last)
+                && !top.contains(&item.span)
         });
-        let generic = self.cx.nodes.functions.iter().any(|(_, f)| f.sig.generics.params.iter().any(|param| param.name.text == last));
+        let generic = self.cx.nodes.functions.iter().any(|(_, f)| {
+            f.sig
+                .generics
+                .params
+                .iter()
+                .any(|param| param.name.text == last)
+        });
         if local || generic {
             return true;
         }
@@ -227,7 +282,11 @@ impl<'c> ModuleImports<'c, '_> {
         let text = path.join("::");
         let first = path.first().map_or("", String::as_str);
         let shadowed = self.own_names().iter().any(|name| name == first);
-        if shadowed && !matches!(first, "crate" | "self" | "super") { format!("::{text}") } else { text }
+        if shadowed && !matches!(first, "crate" | "self" | "super") {
+            format!("::{text}")
+        } else {
+            text
+        }
     }
 
     /// Edits that import what is missing.
@@ -238,7 +297,10 @@ impl<'c> ModuleImports<'c, '_> {
             match self.best_place(path) {
                 Some(place) => {
                     let text = path[place.depth..].join("::");
-                    match homes.iter_mut().find(|(known, _)| known.tree.span == place.tree.span) {
+                    match homes
+                        .iter_mut()
+                        .find(|(known, _)| known.tree.span == place.tree.span)
+                    {
                         Some((_, texts)) => texts.push(text),
                         None => homes.push((place, vec![text])),
                     }
@@ -246,11 +308,14 @@ impl<'c> ModuleImports<'c, '_> {
                 None => fresh.push(path),
             }
         }
-        let order = Order::of_edition(self.cx.world.crates[self.cx.world.mods[self.module].krate].edition);
+        let order =
+            Order::of_edition(self.cx.world.crates[self.cx.world.mods[self.module].krate].edition);
         let mut edits: Vec<Edit> = Vec::new();
         for (place, texts) in homes {
             edits.extend(match place.tree.kind {
-                UseKind::Group { .. } => layout::into_group(self.cx.text, place.item, place.tree, &texts, order),
+                UseKind::Group { .. } => {
+                    layout::into_group(self.cx.text, place.item, place.tree, &texts, order)
+                }
                 _ => layout::into_leaf(self.cx.text, place.item, place.tree, &texts, order),
             });
         }
@@ -259,7 +324,10 @@ impl<'c> ModuleImports<'c, '_> {
         for path in fresh {
             let (prefix, last) = path.split_at(path.len() - 1);
             let single = self.one_per_line(&path[0]);
-            match lines.iter_mut().find(|(known, _)| known == prefix && !single) {
+            match lines
+                .iter_mut()
+                .find(|(known, _)| known == prefix && !single)
+            {
                 Some((_, names)) => names.extend(last.iter().cloned()),
                 None => lines.push((prefix.to_vec(), last.to_vec())),
             }
@@ -271,8 +339,12 @@ impl<'c> ModuleImports<'c, '_> {
     /// The `use` that the path joins: the one that shares most of it.
     fn best_place(&self, path: &[String]) -> Option<Place<'c>> {
         let mut best: Option<(usize, Place<'c>)> = None;
-        for item in self.items.iter().filter(|item| item.vis == Vis::Private && item.attrs.is_empty() && !self.cx.is_frozen(item.span)) {
-            let ItemKind::Use(it) = &item.kind else { continue };
+        for item in self.items.iter().filter(|item| {
+            item.vis == Vis::Private && item.attrs.is_empty() && !self.cx.is_frozen(item.span)
+        }) {
+            let ItemKind::Use(it) = &item.kind else {
+                continue;
+            };
             if it.leading_colon {
                 continue;
             }
@@ -281,14 +353,24 @@ impl<'c> ModuleImports<'c, '_> {
         best.map(|(_, place)| place)
     }
 
-    fn search(&self, item: &'c Item, tree: &'c UseTree, path: &[String], depth: usize, in_group: bool, best: &mut Option<(usize, Place<'c>)>) {
+    fn search(
+        &self,
+        item: &'c Item,
+        tree: &'c UseTree,
+        path: &[String],
+        depth: usize,
+        in_group: bool,
+        best: &mut Option<(usize, Place<'c>)>,
+    ) {
         let mut offer = |depth: usize, place: Place<'c>| {
             if best.as_ref().is_none_or(|(known, _)| depth > *known) {
                 *best = Some((depth, place));
             }
         };
         match &tree.kind {
-            UseKind::Path { name, rest } if path.get(depth).is_some_and(|seg| *seg == name.text) => {
+            UseKind::Path { name, rest }
+                if path.get(depth).is_some_and(|seg| *seg == name.text) =>
+            {
                 self.search(item, rest, path, depth + 1, in_group, best);
             }
             UseKind::Group { items } if depth > 0 && depth < path.len() => {
@@ -298,10 +380,13 @@ impl<'c> ModuleImports<'c, '_> {
                 }
             }
             // `use a::X;` takes another name in only where that is how the file imports.
-            UseKind::Name(name) if depth > 0 && depth + 1 == path.len() && name.text != "self" => {
-                if in_group || self.uses_groups() {
-                    offer(depth, Place { item, tree, depth });
-                }
+            UseKind::Name(name)
+                if depth > 0
+                    && depth + 1 == path.len()
+                    && name.text != "self"
+                    && (in_group || self.uses_groups()) =>
+            {
+                offer(depth, Place { item, tree, depth });
             }
             _ => {}
         }
@@ -315,12 +400,17 @@ impl<'c> ModuleImports<'c, '_> {
                 _ => false,
             }
         }
-        self.items.iter().any(|item| matches!(&item.kind, ItemKind::Use(it) if has_group(&it.tree)))
+        self.items
+            .iter()
+            .any(|item| matches!(&item.kind, ItemKind::Use(it) if has_group(&it.tree)))
     }
 
     /// Whether the file imports from this crate by one `use` for each name.
     fn one_per_line(&self, first: &str) -> bool {
-        let singles = leaves(self.items).into_iter().filter(|leaf| leaf.path.first().is_some_and(|seg| seg == first)).count();
+        let singles = leaves(self.items)
+            .into_iter()
+            .filter(|leaf| leaf.path.first().is_some_and(|seg| seg == first))
+            .count();
         !self.uses_groups() && singles > 1
     }
 
@@ -335,13 +425,19 @@ impl<'c> ModuleImports<'c, '_> {
                     [only] => only.clone(),
                     _ => format!("{{{}}}", names.join(", ")),
                 };
-                let path = prefix.iter().cloned().chain(std::iter::once(text)).collect::<Vec<_>>().join("::");
+                let path = prefix
+                    .iter()
+                    .cloned()
+                    .chain(std::iter::once(text))
+                    .collect::<Vec<_>>()
+                    .join("::");
                 (prefix.first().cloned().unwrap_or_default(), path)
             })
             .collect();
         lines.sort_by(|a, b| order.compare(&a.1, &b.1));
         for (first, path) in &lines {
-            if let Some((at, text)) = layout::new_use(self.cx.text, self.items, first, path, order) {
+            if let Some((at, text)) = layout::new_use(self.cx.text, self.items, first, path, order)
+            {
                 match edits.iter_mut().find(|edit| edit.span == Span::new(at, at)) {
                     // The second of two has its room already.
                     Some(edit) => layout::append_line(self.cx.text, &mut edit.text, path),
@@ -354,33 +450,73 @@ impl<'c> ModuleImports<'c, '_> {
 }
 
 fn has_cfg(item: &Item) -> bool {
-    item.attrs.iter().any(|attr| attr.path == "cfg" || attr.path == "cfg_attr")
+    item.attrs
+        .iter()
+        .any(|attr| attr.path == "cfg" || attr.path == "cfg_attr")
 }
 
 fn is_type_like(item: &Item) -> bool {
     matches!(
         item.kind,
-        ItemKind::Struct(_) | ItemKind::Enum(_) | ItemKind::Trait(_) | ItemKind::TypeAlias { .. } | ItemKind::Mod(_) | ItemKind::ExternCrate { .. }
+        ItemKind::Struct(_)
+            | ItemKind::Enum(_)
+            | ItemKind::Trait(_)
+            | ItemKind::TypeAlias { .. }
+            | ItemKind::Mod(_)
+            | ItemKind::ExternCrate { .. }
     )
 }
 
 fn leaves(items: &[Item]) -> Vec<Leaf<'_>> {
-    fn walk<'a>(item: &'a Item, leading_colon: bool, tree: &'a UseTree, prefix: &mut Vec<String>, out: &mut Vec<Leaf<'a>>) {
-        let mut push = |path: Vec<String>, binds: Option<String>, is_glob: bool| out.push(Leaf { item, leading_colon, path, binds, is_glob });
+    fn walk<'a>(
+        item: &'a Item,
+        leading_colon: bool,
+        tree: &'a UseTree,
+        prefix: &mut Vec<String>,
+        out: &mut Vec<Leaf<'a>>,
+    ) {
+        let below = |prefix: &[String], name: &str| {
+            prefix
+                .iter()
+                .cloned()
+                .chain(std::iter::once(name.to_owned()))
+                .collect::<Vec<_>>()
+        };
+        let mut push = |path: Vec<String>, binds: Option<String>, is_glob: bool| {
+            out.push(Leaf {
+                item,
+                leading_colon,
+                path,
+                binds,
+                is_glob,
+            })
+        };
         match &tree.kind {
             UseKind::Path { name, rest } => {
                 prefix.push(name.text.clone());
                 walk(item, leading_colon, rest, prefix, out);
                 prefix.pop();
             }
-            UseKind::Name(name) if name.text == "self" && !prefix.is_empty() => push(prefix.clone(), prefix.last().cloned(), false),
-            UseKind::Name(name) => push([&prefix[..], &[name.text.clone()]].concat(), Some(name.text.clone()), false),
+            UseKind::Name(name) if name.text == "self" && !prefix.is_empty() => {
+                push(prefix.clone(), prefix.last().cloned(), false)
+            }
+            UseKind::Name(name) => push(below(prefix, &name.text), Some(name.text.clone()), false),
             UseKind::Rename { name, rename } => {
-                let path = if name.text == "self" && !prefix.is_empty() { prefix.clone() } else { [&prefix[..], &[name.text.clone()]].concat() };
-                push(path, (rename.text != "_").then(|| rename.text.clone()), false);
+                let path = if name.text == "self" && !prefix.is_empty() {
+                    prefix.clone()
+                } else {
+                    below(prefix, &name.text)
+                };
+                push(
+                    path,
+                    (rename.text != "_").then(|| rename.text.clone()),
+                    false,
+                );
             }
             UseKind::Glob => push(prefix.clone(), None, true),
-            UseKind::Group { items } => items.iter().for_each(|inner| walk(item, leading_colon, inner, prefix, out)),
+            UseKind::Group { items } => items
+                .iter()
+                .for_each(|inner| walk(item, leading_colon, inner, prefix, out)),
         }
     }
     let mut out = Vec::new();

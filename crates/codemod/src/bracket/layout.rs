@@ -26,14 +26,29 @@ impl Frame {
 
     /// `code` in front of the first statement, to be inserted where that begins.
     pub fn lead(&self, code: &str) -> String {
-        if self.opens_line { format!("{code}{}{}", self.eol, self.indent) } else { format!("{code} ") }
+        if self.opens_line {
+            format!("{code}{}{}", self.eol, self.indent)
+        } else {
+            format!("{code} ")
+        }
     }
 
     /// Where statements behind the last one go, and their text.
     pub fn follow(&self, text: &str, hi: usize, codes: &[&str]) -> (usize, String) {
-        let gap = if self.closes_line { format!("{}{}", self.eol, self.indent) } else { " ".to_owned() };
+        let gap = if self.closes_line {
+            format!("{}{}", self.eol, self.indent)
+        } else {
+            " ".to_owned()
+        };
         let code = codes.iter().map(|code| format!("{gap}{code}")).collect();
-        (if self.closes_line { trivia::line_end(text, hi) } else { hi }, code)
+        (
+            if self.closes_line {
+                trivia::line_end(text, hi)
+            } else {
+                hi
+            },
+            code,
+        )
     }
 }
 

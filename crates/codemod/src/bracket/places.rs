@@ -33,9 +33,13 @@ pub fn path_to<'a>(body: &'a Block, span: Span) -> Vec<Place<'a>> {
     let mut out = Vec::new();
     let mut next = Some((body, Kind::Plain));
     while let Some((block, kind)) = next.take() {
-        let Some(at) = block.stmts.iter().position(|stmt| stmt.span.contains(span)) else { break };
+        let Some(at) = block.stmts.iter().position(|stmt| stmt.span.contains(span)) else {
+            break;
+        };
         out.push(Place { block, at, kind });
-        next = blocks_of(&block.stmts[at]).into_iter().find(|(inner, _)| inner.span.contains(span));
+        next = blocks_of(&block.stmts[at])
+            .into_iter()
+            .find(|(inner, _)| inner.span.contains(span));
     }
     out
 }
@@ -44,7 +48,10 @@ pub fn path_to<'a>(body: &'a Block, span: Span) -> Vec<Place<'a>> {
 fn blocks_of(stmt: &Stmt) -> Vec<(&Block, Kind)> {
     let mut out = Vec::new();
     match &stmt.kind {
-        StmtKind::Let { init, diverge, .. } => init.iter().chain(diverge).for_each(|expr| collect(expr, false, &mut out)),
+        StmtKind::Let { init, diverge, .. } => init
+            .iter()
+            .chain(diverge)
+            .for_each(|expr| collect(expr, false, &mut out)),
         StmtKind::Expr { expr, .. } => collect(expr, false, &mut out),
         StmtKind::Item(_) => {}
     }
@@ -54,7 +61,9 @@ fn blocks_of(stmt: &Stmt) -> Vec<(&Block, Kind)> {
 fn collect<'a>(expr: &'a Expr, deferred: bool, out: &mut Vec<(&'a Block, Kind)>) {
     let own: Option<(&Block, Kind)> = match &expr.kind {
         ExprKind::If { then, .. } => Some((then, Kind::Plain)),
-        ExprKind::Loop { body, .. } | ExprKind::While { body, .. } | ExprKind::For { body, .. } => Some((body, Kind::Loop)),
+        ExprKind::Loop { body, .. } | ExprKind::While { body, .. } | ExprKind::For { body, .. } => {
+            Some((body, Kind::Loop))
+        }
         ExprKind::Block { block, flavour, .. } => Some((
             block,
             match flavour {

@@ -28,13 +28,20 @@ fn spec(root: &str, name: &str, externs: &[(&str, &str)]) -> CrateSpec {
         kind: CrateKind::Lib,
         edition: 2024,
         root: root.into(),
-        externs: externs.iter().map(|(name, package)| ((*name).to_owned(), (*package).to_owned())).collect(),
+        externs: externs
+            .iter()
+            .map(|(name, package)| ((*name).to_owned(), (*package).to_owned()))
+            .collect(),
     }
 }
 
 /// A library that depends on `ml-dqn` and cudarc.
 fn lib() -> Vec<CrateSpec> {
-    vec![spec("src/lib.rs", "app", &[("cudarc", "cudarc"), ("ml_dqn", "ml-dqn")])]
+    vec![spec(
+        "src/lib.rs",
+        "app",
+        &[("cudarc", "cudarc"), ("ml_dqn", "ml-dqn")],
+    )]
 }
 
 #[derive(Debug)]
@@ -44,51 +51,106 @@ struct Done {
     sites: Vec<(String, String)>,
 }
 
-fn round(specs: &[CrateSpec], original: &BTreeMap<String, String>, texts: &BTreeMap<String, String>) -> (Vec<(String, EditGroup)>, Vec<(String, String)>) {
+/// Edits by path, and sites by line.
+type Proposal = (Vec<(String, EditGroup)>, Vec<(String, String)>);
+
+fn found(specs: &[CrateSpec], texts: &BTreeMap<String, String>) -> (World, Rules) {
     let migration = Migration::parse("test", MIGRATION).unwrap();
-    let loader = Files(original.iter().map(|(path, text)| (path.clone(), Rc::from(text.as_str()))).collect());
+    let loader = Files(
+        texts
+            .iter()
+            .map(|(path, text)| (path.clone(), Rc::from(text.as_str())))
+            .collect(),
+    );
     let mut world = World::build(specs, &migration.surfaces(), &loader);
     let rules = Rules::compile(&mut world, &[migration]).unwrap();
+    (world, rules)
+}
+
+fn propose(world: &World, rules: &Rules, texts: &BTreeMap<String, String>) -> Proposal {
     let mut parts = Vec::new();
     for (path, text) in texts {
-        let Some(id) = world.file_id(path) else { continue };
+        let Some(id) = world.file_id(path) else {
+            continue;
+        };
         let module = world.files[id].contexts[0];
         let file = parse(text).unwrap_or_else(|err| panic!("{path}: {err}\n{text}"));
-        let an = analyze(&world, &file, id, module);
+        let an = analyze(world, &file, id, module);
         parts.push((path.as_str(), module, file, an, Rope::new(text)));
     }
     let cxs: Vec<Cx<'_>> = parts
         .iter()
-        .map(|(_, _, file, an, rope)| Cx { world: &world, rules: &rules, file, text: rope.text(), an, nodes: Nodes::new(file), rope, frozen: &[] })
+        .map(|(_, _, file, an, rope)| Cx {
+            world,
+            rules,
+            file,
+            text: rope.text(),
+            an,
+            nodes: Nodes::new(file),
+            rope,
+            frozen: &[],
+        })
         .collect();
-    let files: Vec<BracketFile<'_>> = parts.iter().zip(&cxs).map(|((path, module, ..), cx)| BracketFile { path, cx, module: *module }).collect();
-    let outcome = brackets(&files, &world, &rules);
+    let files: Vec<BracketFile<'_>> = parts
+        .iter()
+        .zip(&cxs)
+        .map(|((path, module, ..), cx)| BracketFile {
+            path,
+            cx,
+            module: *module,
+        })
+        .collect();
+    let outcome = brackets(&files, world, rules);
     let sites = outcome
         .unresolved
         .iter()
         .map(|site| {
-            assert!(site.rule == "phase-timing" && site.suggestion.is_some(), "{site:?}");
+            assert!(
+                site.rule == "phase-timing" && site.suggestion.is_some(),
+                "{site:?}"
+            );
             let text = cxs[site.file].text;
             let lo = crate::syntax::trivia::line_start(text, site.span.lo);
-            (text[lo..crate::syntax::trivia::line_end(text, lo)].trim().to_owned(), site.reason.clone())
+            (
+                text[lo..crate::syntax::trivia::line_end(text, lo)]
+                    .trim()
+                    .to_owned(),
+                site.reason.clone(),
+            )
         })
         .collect();
-    (outcome.edits.into_iter().map(|(file, group)| (parts[file].0.to_owned(), group)).collect(), sites)
+    (
+        outcome
+            .edits
+            .into_iter()
+            .map(|(file, group)| (parts[file].0.to_owned(), group))
+            .collect(),
+        sites,
+    )
 }
 
 fn run(specs: &[CrateSpec], sources: &[(&str, &str)]) -> Done {
-    let original: BTreeMap<String, String> = sources.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+    let original: BTreeMap<String, String> = sources
+        .iter()
+        .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
+        .collect();
     let mut texts = original.clone();
-    let (edits, sites) = round(specs, &original, &texts);
+    let (world, rules) = found(specs, &original);
+    let (edits, sites) = propose(&world, &rules, &texts);
     for (path, group) in edits {
         let mut rope = Rope::new(&texts[&path]);
         rope.apply(&group.edits).unwrap();
         texts.insert(path, rope.text().to_owned());
     }
-    // Against the world as it was, and as it is found by a later run: the same sites, nothing else.
-    for world in [&original, &texts] {
-        let (edits, again) = round(specs, world, &texts);
-        assert!(edits.is_empty(), "a second call proposes {edits:?}\n{}", texts.values().cloned().collect::<Vec<_>>().join("\n----\n"));
+    // Against the world as it was, and as a later run finds it: the same sites, nothing else.
+    let later = found(specs, &texts);
+    for (world, rules) in [(&world, &rules), (&later.0, &later.1)] {
+        let (edits, again) = propose(world, rules, &texts);
+        assert!(
+            edits.is_empty(),
+            "a second call proposes {edits:?}\n{}",
+            texts.values().cloned().collect::<Vec<_>>().join("\n----\n")
+        );
         assert_eq!(sites, again);
     }
     Done { texts, sites }
@@ -166,10 +228,19 @@ fn short(text: &str) -> String {
     let to = from + text[from..].find("\n    }\n").unwrap();
     let mut body = text[from..to].to_owned();
     for phase in ["Upload", "FwdBwd", "Adam", "PerUpdate"] {
-        body = body.replace(&format!("self.phases.start(Phase::{phase}, &self.stream);"), &format!("<{phase}"));
-        body = body.replace(&format!("self.phases.end(Phase::{phase}, &self.stream);"), &format!(">{phase}"));
+        body = body.replace(
+            &format!("self.phases.start(Phase::{phase}, &self.stream);"),
+            &format!("<{phase}"),
+        );
+        body = body.replace(
+            &format!("self.phases.end(Phase::{phase}, &self.stream);"),
+            &format!(">{phase}"),
+        );
     }
-    body.lines().map(|line| line.strip_prefix("        ").unwrap_or(line)).collect::<Vec<_>>().join("\n")
+    body.lines()
+        .map(|line| line.strip_prefix("        ").unwrap_or(line))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[track_caller]
@@ -181,7 +252,12 @@ fn check_step(body: &str, expected: &str) {
 
 #[track_caller]
 fn check_site(sites: &[(String, String)], line: &str, reason: &str) {
-    assert!(sites.iter().any(|(at, why)| at.contains(line) && why.contains(reason)), "{sites:#?}");
+    assert!(
+        sites
+            .iter()
+            .any(|(at, why)| at.contains(line) && why.contains(reason)),
+        "{sites:#?}"
+    );
 }
 
 mod calling;

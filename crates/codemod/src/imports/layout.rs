@@ -20,7 +20,11 @@ pub enum Order {
 
 impl Order {
     pub fn of_edition(edition: u16) -> Order {
-        if edition >= 2024 { Order::Ascii } else { Order::CaseKinds }
+        if edition >= 2024 {
+            Order::Ascii
+        } else {
+            Order::CaseKinds
+        }
     }
 
     fn other(self) -> Order {
@@ -69,7 +73,13 @@ impl Order {
                 2
             }
         };
-        (rank(a), case(a)).cmp(&(rank(b), case(b))).then_with(|| if rank(a) == 3 { a.cmp(b) } else { Ordering::Equal })
+        (rank(a), case(a)).cmp(&(rank(b), case(b))).then_with(|| {
+            if rank(a) == 3 {
+                a.cmp(b)
+            } else {
+                Ordering::Equal
+            }
+        })
     }
 }
 
@@ -77,28 +87,52 @@ impl Order {
 fn segments(path: &str) -> impl Iterator<Item = &str> {
     let group = path.find('{').unwrap_or(path.len());
     let (plain, rest) = path.split_at(group);
-    plain.split("::").map(str::trim).filter(|seg| !seg.is_empty()).chain((!rest.is_empty()).then_some(rest))
+    plain
+        .split("::")
+        .map(str::trim)
+        .filter(|seg| !seg.is_empty())
+        .chain((!rest.is_empty()).then_some(rest))
 }
 
 fn is_sorted(texts: &[&str], order: Order) -> bool {
-    texts.windows(2).all(|pair| order.compare(pair[0], pair[1]) != Ordering::Greater)
+    texts
+        .windows(2)
+        .all(|pair| order.compare(pair[0], pair[1]) != Ordering::Greater)
 }
 
 /// Adds names to the braces of a `use` tree.
-pub fn into_group(text: &str, item: &Item, tree: &UseTree, names: &[String], order: Order) -> Vec<Edit> {
-    let UseKind::Group { items } = &tree.kind else { return vec![] };
+pub fn into_group(
+    text: &str,
+    item: &Item,
+    tree: &UseTree,
+    names: &[String],
+    order: Order,
+) -> Vec<Edit> {
+    let UseKind::Group { items } = &tree.kind else {
+        return vec![];
+    };
     let braces = tree.span;
     let old: Vec<&str> = items.iter().map(|inner| inner.span.text(text)).collect();
-    let order = if is_sorted(&old, order) || !is_sorted(&old, order.other()) { order } else { order.other() };
+    let order = if is_sorted(&old, order) || !is_sorted(&old, order.other()) {
+        order
+    } else {
+        order.other()
+    };
     let sorted = is_sorted(&old, order);
     let mut all: Vec<&str> = old.clone();
     for name in names {
         // Behind the last that comes before it, so that equal neighbours keep their order.
-        let at = if sorted { all.partition_point(|known| order.compare(known, name) != Ordering::Greater) } else { all.len() };
+        let at = if sorted {
+            all.partition_point(|known| order.compare(known, name) != Ordering::Greater)
+        } else {
+            all.len()
+        };
         all.insert(at, name);
     }
     let inside = Span::new(braces.lo + 1, braces.hi - 1);
-    let has_comments = gaps(inside, items).iter().any(|gap| !trivia::comments(text, *gap).is_empty());
+    let has_comments = gaps(inside, items)
+        .iter()
+        .any(|gap| !trivia::comments(text, *gap).is_empty());
     let is_multiline = braces.text(text).contains('\n');
     if !is_multiline {
         let line = trivia::line_end(text, braces.hi) - trivia::line_start(text, braces.lo);
@@ -108,19 +142,36 @@ pub fn into_group(text: &str, item: &Item, tree: &UseTree, names: &[String], ord
             return insertions(text, items, braces, &all, names);
         }
     } else {
-        let width = text.get(braces.lo..braces.hi).map_or(MAX_WIDTH, |group| group.lines().map(|line| line.trim_end().chars().count()).max().unwrap_or(0).max(MAX_WIDTH));
+        let width = text.get(braces.lo..braces.hi).map_or(MAX_WIDTH, |group| {
+            group
+                .lines()
+                .map(|line| line.trim_end().chars().count())
+                .max()
+                .unwrap_or(0)
+                .max(MAX_WIDTH)
+        });
         let usual = !has_comments && broken(text, item, tree, &old, width) == braces.text(text);
         if !usual {
             return own_lines(text, items, braces, &all, names);
         }
-        return vec![Edit::new(braces, broken(text, item, tree, &all, width), RULE)];
+        return vec![Edit::new(
+            braces,
+            broken(text, item, tree, &all, width),
+            RULE,
+        )];
     }
-    vec![Edit::new(braces, broken(text, item, tree, &all, MAX_WIDTH), RULE)]
+    vec![Edit::new(
+        braces,
+        broken(text, item, tree, &all, MAX_WIDTH),
+        RULE,
+    )]
 }
 
 /// Whether the group stands inside of another.
 fn tree_is_nested(item: &Item, tree: &UseTree) -> bool {
-    let ItemKind::Use(it) = &item.kind else { return false };
+    let ItemKind::Use(it) = &item.kind else {
+        return false;
+    };
     let mut at = &it.tree;
     while let UseKind::Path { rest, .. } = &at.kind {
         at = rest;
@@ -141,7 +192,13 @@ fn gaps(inside: Span, items: &[UseTree]) -> Vec<Span> {
 }
 
 /// New names between the old ones, on their lines.
-fn insertions(text: &str, items: &[UseTree], braces: Span, all: &[&str], names: &[String]) -> Vec<Edit> {
+fn insertions(
+    text: &str,
+    items: &[UseTree],
+    braces: Span,
+    all: &[&str],
+    names: &[String],
+) -> Vec<Edit> {
     let mut edits: Vec<Edit> = Vec::new();
     let mut n_old = 0;
     let mut add = |at: usize, text: String| match edits.iter_mut().find(|edit| edit.span.lo == at) {
@@ -150,7 +207,11 @@ fn insertions(text: &str, items: &[UseTree], braces: Span, all: &[&str], names: 
     };
     let mut left: Vec<&str> = names.iter().map(String::as_str).collect();
     for name in all {
-        let is_new = left.iter().position(|new| new == name).filter(|_| items.get(n_old).is_none_or(|item| item.span.text(text) != *name));
+        let is_new = left.iter().position(|new| new == name).filter(|_| {
+            items
+                .get(n_old)
+                .is_none_or(|item| item.span.text(text) != *name)
+        });
         let Some(at) = is_new else {
             n_old += 1;
             continue;
@@ -159,7 +220,14 @@ fn insertions(text: &str, items: &[UseTree], braces: Span, all: &[&str], names: 
         match (items.get(n_old), items.last()) {
             (Some(next), _) => add(next.span.lo, format!("{name}, ")),
             (None, Some(last)) => add(last.span.hi, format!(", {name}")),
-            (None, None) if n_old == 0 => add(braces.lo + 1, if names.len() > 1 { format!("{name}, ") } else { (*name).to_owned() }),
+            (None, None) if n_old == 0 => add(
+                braces.lo + 1,
+                if names.len() > 1 {
+                    format!("{name}, ")
+                } else {
+                    (*name).to_owned()
+                },
+            ),
             (None, None) => {}
         }
     }
@@ -167,9 +235,17 @@ fn insertions(text: &str, items: &[UseTree], braces: Span, all: &[&str], names: 
 }
 
 /// New names on lines of their own: the group is laid out by hand, or holds comments.
-fn own_lines(text: &str, items: &[UseTree], braces: Span, all: &[&str], names: &[String]) -> Vec<Edit> {
+fn own_lines(
+    text: &str,
+    items: &[UseTree],
+    braces: Span,
+    all: &[&str],
+    names: &[String],
+) -> Vec<Edit> {
     let eol = trivia::eol(text);
-    let Some(last) = items.last() else { return insertions(text, items, braces, all, names) };
+    let Some(last) = items.last() else {
+        return insertions(text, items, braces, all, names);
+    };
     let mut edits: Vec<Edit> = Vec::new();
     let mut add = |at: usize, text: String| match edits.iter_mut().find(|edit| edit.span.lo == at) {
         Some(edit) => edit.text.push_str(&text),
@@ -179,7 +255,11 @@ fn own_lines(text: &str, items: &[UseTree], braces: Span, all: &[&str], names: &
     let mut left: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut has_comma = text[last.span.hi..braces.hi].trim_start().starts_with(',');
     for name in all {
-        let is_new = left.iter().position(|new| new == name).filter(|_| items.get(n_old).is_none_or(|item| item.span.text(text) != *name));
+        let is_new = left.iter().position(|new| new == name).filter(|_| {
+            items
+                .get(n_old)
+                .is_none_or(|item| item.span.text(text) != *name)
+        });
         let Some(at) = is_new else {
             n_old += 1;
             continue;
@@ -198,7 +278,10 @@ fn own_lines(text: &str, items: &[UseTree], braces: Span, all: &[&str], names: &
                     has_comma = true;
                 }
                 // Behind the last name's own comment.
-                add(trivia::line_end(text, last.span.hi), format!("{eol}{indent}{name},"));
+                add(
+                    trivia::line_end(text, last.span.hi),
+                    format!("{eol}{indent}{name},"),
+                );
             }
         }
     }
@@ -208,8 +291,19 @@ fn own_lines(text: &str, items: &[UseTree], braces: Span, all: &[&str], names: &
 /// A group over several lines: lines are filled, and names with paths of their own stand alone once one of them has braces.
 fn broken(text: &str, item: &Item, tree: &UseTree, all: &[&str], width: usize) -> String {
     let eol = trivia::eol(text);
-    let outer = trivia::indent_of(text, if tree_is_nested(item, tree) { tree.span.lo } else { item.span.lo });
-    let step = if outer.contains('\t') || (outer.is_empty() && text.contains("\n\t")) { "\t" } else { "    " };
+    let outer = trivia::indent_of(
+        text,
+        if tree_is_nested(item, tree) {
+            tree.span.lo
+        } else {
+            item.span.lo
+        },
+    );
+    let step = if outer.contains('\t') || (outer.is_empty() && text.contains("\n\t")) {
+        "\t"
+    } else {
+        "    "
+    };
     let indent = format!("{outer}{step}");
     let has_nested = all.iter().any(|name| name.contains('{'));
     let mut out = format!("{{{eol}{indent}");
@@ -236,12 +330,24 @@ fn broken(text: &str, item: &Item, tree: &UseTree, all: &[&str], width: usize) -
 }
 
 /// A single leaf becomes a group of itself and the new names.
-pub fn into_leaf(text: &str, item: &Item, leaf: &UseTree, names: &[String], order: Order) -> Vec<Edit> {
-    let mut all: Vec<&str> = std::iter::once(leaf.span.text(text)).chain(names.iter().map(String::as_str)).collect();
+pub fn into_leaf(
+    text: &str,
+    item: &Item,
+    leaf: &UseTree,
+    names: &[String],
+    order: Order,
+) -> Vec<Edit> {
+    let mut all: Vec<&str> = std::iter::once(leaf.span.text(text))
+        .chain(names.iter().map(String::as_str))
+        .collect();
     all.sort_by(|a, b| order.compare(a, b));
     let line = format!("{{{}}}", all.join(", "));
-    let n_chars = trivia::line_end(text, leaf.span.hi) - trivia::line_start(text, leaf.span.lo) + line.len() - leaf.span.len();
-    let ItemKind::Use(it) = &item.kind else { return vec![] };
+    let n_chars = trivia::line_end(text, leaf.span.hi) - trivia::line_start(text, leaf.span.lo)
+        + line.len()
+        - leaf.span.len();
+    let ItemKind::Use(it) = &item.kind else {
+        return vec![];
+    };
     let mut at = &it.tree;
     while let UseKind::Path { rest, .. } = &at.kind {
         at = rest;
@@ -249,7 +355,11 @@ pub fn into_leaf(text: &str, item: &Item, leaf: &UseTree, names: &[String], orde
     if n_chars <= MAX_WIDTH || at.span != leaf.span {
         return vec![Edit::new(leaf.span, line, RULE)];
     }
-    vec![Edit::new(leaf.span, broken(text, item, leaf, &all, MAX_WIDTH), RULE)]
+    vec![Edit::new(
+        leaf.span,
+        broken(text, item, leaf, &all, MAX_WIDTH),
+        RULE,
+    )]
 }
 
 /// What a `use` imports, as written, without `pub use` and the semicolon.
@@ -280,35 +390,80 @@ fn origin_of(first: &str) -> Origin {
 }
 
 /// Where a new `use path;` goes, and the text for it.
-pub fn new_use(text: &str, items: &[Item], first: &str, path: &str, order: Order) -> Option<(usize, String)> {
+pub fn new_use(
+    text: &str,
+    items: &[Item],
+    first: &str,
+    path: &str,
+    order: Order,
+) -> Option<(usize, String)> {
     let eol = trivia::eol(text);
-    let uses: Vec<(&Item, &str)> =
-        items.iter().filter(|item| alone_on_line(text, item)).filter_map(|item| path_of(text, item).map(|path| (item, path))).collect();
-    let kin: Vec<&(&Item, &str)> = uses.iter().filter(|(item, known)| first_of(known) == first && item.vis == crate::syntax::Vis::Private).collect();
-    let same_origin: Vec<&(&Item, &str)> = uses.iter().filter(|(_, known)| origin_of(first_of(known)) == origin_of(first)).collect();
+    let uses: Vec<(&Item, &str)> = items
+        .iter()
+        .filter(|item| alone_on_line(text, item))
+        .filter_map(|item| path_of(text, item).map(|path| (item, path)))
+        .collect();
+    let kin: Vec<&(&Item, &str)> = uses
+        .iter()
+        .filter(|(item, known)| first_of(known) == first && item.vis == crate::syntax::Vis::Private)
+        .collect();
+    let same_origin: Vec<&(&Item, &str)> = uses
+        .iter()
+        .filter(|(_, known)| origin_of(first_of(known)) == origin_of(first))
+        .collect();
     let near = if kin.is_empty() { same_origin } else { kin };
     if let Some((last, _)) = near.last() {
         let indent = trivia::indent_of(text, last.span.lo);
-        return Some(match near.iter().rev().find(|(_, known)| order.compare(known, path) != Ordering::Greater) {
-            Some((before, _)) => (after_line(text, before.span.hi), after(text, before.span.hi, &format!("{indent}use {path};"), eol)),
-            None => {
-                let (next, _) = near[0];
-                (line_start_of(text, next.span.lo), format!("{indent}use {path};{eol}"))
-            }
-        });
+        return Some(
+            match near
+                .iter()
+                .rev()
+                .find(|(_, known)| order.compare(known, path) != Ordering::Greater)
+            {
+                Some((before, _)) => (
+                    after_line(text, before.span.hi),
+                    after(text, before.span.hi, &format!("{indent}use {path};"), eol),
+                ),
+                None => {
+                    let (next, _) = near[0];
+                    (
+                        line_start_of(text, next.span.lo),
+                        format!("{indent}use {path};{eol}"),
+                    )
+                }
+            },
+        );
     }
-    if let Some((last, _)) = uses.iter().rev().find(|(_, known)| origin_of(first_of(known)) == Origin::Std) {
+    if let Some((last, _)) = uses
+        .iter()
+        .rev()
+        .find(|(_, known)| origin_of(first_of(known)) == Origin::Std)
+    {
         let indent = trivia::indent_of(text, last.span.lo);
-        return Some((after_line(text, last.span.hi), after(text, last.span.hi, &format!("{eol}{indent}use {path};"), eol)));
+        return Some((
+            after_line(text, last.span.hi),
+            after(
+                text,
+                last.span.hi,
+                &format!("{eol}{indent}use {path};"),
+                eol,
+            ),
+        ));
     }
     if let Some((next, _)) = uses.first() {
         let indent = trivia::indent_of(text, next.span.lo);
-        return Some((line_start_of(text, next.span.lo), format!("{indent}use {path};{eol}{eol}")));
+        return Some((
+            line_start_of(text, next.span.lo),
+            format!("{indent}use {path};{eol}{eol}"),
+        ));
     }
     let next = items.first()?;
     let indent = trivia::indent_of(text, next.span.lo);
     if trivia::starts_line(text, next.span.lo) {
-        Some((line_start_of(text, next.span.lo), format!("{indent}use {path};{eol}{eol}")))
+        Some((
+            line_start_of(text, next.span.lo),
+            format!("{indent}use {path};{eol}{eol}"),
+        ))
     } else {
         Some((next.span.lo, format!("use {path}; ")))
     }
@@ -318,7 +473,10 @@ pub fn new_use(text: &str, items: &[Item], first: &str, path: &str, order: Order
 pub fn append_line(text: &str, insertion: &mut String, path: &str) {
     let eol = trivia::eol(text);
     let lead = insertion.len() - insertion.trim_start_matches(['\r', '\n']).len();
-    let indent: String = insertion[lead..].chars().take_while(|c| matches!(c, ' ' | '\t')).collect();
+    let indent: String = insertion[lead..]
+        .chars()
+        .take_while(|c| matches!(c, ' ' | '\t'))
+        .collect();
     let at = insertion.rfind(';').map_or(insertion.len(), |at| at + 1);
     insertion.insert_str(at, &format!("{eol}{indent}use {path};"));
 }
@@ -331,11 +489,19 @@ fn after_line(text: &str, hi: usize) -> usize {
 fn after(text: &str, hi: usize, line: &str, eol: &str) -> String {
     let at = after_line(text, hi);
     // The last line may lack its line end.
-    if text[..at].ends_with('\n') { format!("{line}{eol}") } else { format!("{eol}{line}") }
+    if text[..at].ends_with('\n') {
+        format!("{line}{eol}")
+    } else {
+        format!("{eol}{line}")
+    }
 }
 
 /// Start of the line that `at` is in, behind a byte order mark.
 fn line_start_of(text: &str, at: usize) -> usize {
     let start = trivia::line_start(text, at);
-    if start == 0 && text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { start }
+    if start == 0 && text.starts_with('\u{feff}') {
+        '\u{feff}'.len_utf8()
+    } else {
+        start
+    }
 }

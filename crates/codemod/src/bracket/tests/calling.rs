@@ -2,31 +2,34 @@
 
 use super::*;
 
+/// What stands behind the context's own code after a run.
 fn with(rest: &str) -> (String, Vec<(String, String)>) {
-    let source = context("        self.upload_batch_gpu(batch)?;\n        Ok(0.0)", rest);
-    let at = source.find(rest).unwrap();
-    let from_end = source.len() - at;
-    let (text, sites) = one(&source);
-    let head = text.len() - text[..].rfind("\n}\n").map_or(0, |_| 0);
-    let _ = (head, from_end);
-    // What stands behind the context's own code.
-    let at = text.find("// --- callers").expect("the marker stays");
-    (text[at..].trim_start_matches("// --- callers\n").to_owned(), sites)
+    let (text, sites) = one(&context(
+        "        self.upload_batch_gpu(batch)?;\n        Ok(0.0)",
+        &format!("// --- callers\n{rest}"),
+    ));
+    let (_, rest) = text
+        .split_once("// --- callers\n")
+        .expect("the marker stays");
+    (rest.to_owned(), sites)
 }
 
 #[track_caller]
 fn check(rest: &str, expected: &str) {
-    let (text, sites) = with(&format!("// --- callers\n{rest}"));
+    let (text, sites) = with(rest);
     assert_eq!(text, expected);
     assert_eq!(sites, []);
 }
 
 #[track_caller]
 fn check_left(rest: &str, line: &str, reason: &str) {
-    let (text, sites) = with(&format!("// --- callers\n{rest}"));
+    let (text, sites) = with(rest);
     check_site(&sites, line, reason);
     assert_eq!(sites.len(), 1, "{sites:#?}");
-    assert!(!text.contains("finish_epoch") || !text.contains("sample_profiled"), "{text}");
+    assert!(
+        !text.contains("finish_epoch") || !text.contains("sample_profiled"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -287,6 +290,20 @@ pub fn epoch(mut ctx: FusedTrainingCtx, agent: &DqnAgent, stream: &CudaStream) -
 }
 
 #[test]
+fn a_closure_that_samples() {
+    check_left(
+        "pub fn once(ctx: &mut FusedTrainingCtx, agent: &DqnAgent) -> Result<(), TrainError> {
+    let draw = |n: usize| agent.memory().sample(n);
+    ctx.run_full_step(agent, &draw(8)?)?;
+    Ok(())
+}
+",
+        "let draw",
+        "in a closure, which would keep `ctx` borrowed",
+    );
+}
+
+#[test]
 fn a_context_without_a_name_or_out_of_scope() {
     check_left(
         "fn get() -> FusedTrainingCtx { loop {} }
@@ -326,7 +343,11 @@ fn callers_of_a_blocked_context_stay() {
 
 #[test]
 fn callers_of_a_context_that_the_tree_does_not_have() {
-    let specs = [spec("src/lib.rs", "app", &[("cudarc", "cudarc"), ("ml_dqn", "ml-dqn"), ("ml", "ml")])];
+    let specs = [spec(
+        "src/lib.rs",
+        "app",
+        &[("cudarc", "cudarc"), ("ml_dqn", "ml-dqn"), ("ml", "ml")],
+    )];
     let source = "use ml::trainers::dqn::fused_training::FusedTrainingCtx;
 use ml_dqn::DqnAgent;
 
@@ -350,6 +371,14 @@ pub fn learn(device: &mut Device, agent: &DqnAgent) -> Result<(), Box<dyn std::e
     let done = run(&specs, &[("src/lib.rs", source)]);
     assert_eq!(done.sites, []);
     let text = &done.texts["src/lib.rs"];
-    assert!(text.contains("sample_profiled(8, device.fused.phases()) {"), "{text}");
-    assert!(text.contains("    device.stream.synchronize()?;\n    device.fused.phases().finish_epoch();\n"), "{text}");
+    assert!(
+        text.contains("sample_profiled(8, device.fused.phases()) {"),
+        "{text}"
+    );
+    assert!(
+        text.contains(
+            "    device.stream.synchronize()?;\n    device.fused.phases().finish_epoch();\n"
+        ),
+        "{text}"
+    );
 }

@@ -118,7 +118,10 @@ Ok(0.0)",
 
 #[test]
 fn a_value_is_bound_before_the_bracket_ends() {
-    check_step("        self.replay_graph_adam().map(|()| 0.0)", "<Adam\nlet result = self.replay_graph_adam().map(|()| 0.0);\n>Adam\nresult");
+    check_step(
+        "        self.replay_graph_adam().map(|()| 0.0)",
+        "<Adam\nlet result = self.replay_graph_adam().map(|()| 0.0);\n>Adam\nresult",
+    );
     check_step(
         "        return self.replay_graph_adam().map(|()| 0.0); // done",
         "<Adam\nlet result = self.replay_graph_adam().map(|()| 0.0); // done\n>Adam\nreturn result;",
@@ -185,14 +188,23 @@ fn bodies_on_one_line_stay_there() {
 
 #[test]
 fn tabs_and_line_ends_are_kept() {
-    let source = context("        self.upload_batch_gpu(batch)?;\n        self.replay_graph_adam().map(|()| 0.0)", "");
+    let source = context(
+        "        self.upload_batch_gpu(batch)?;\n        self.replay_graph_adam().map(|()| 0.0)",
+        "",
+    );
     let source = source.replace("    ", "\t").replace('\n', "\r\n");
     let (text, sites) = one(&source);
     assert_eq!(sites, []);
     assert_eq!(text.matches('\n').count(), text.matches("\r\n").count());
     assert!(text.contains("\t\tself.phases.start(Phase::Upload, &self.stream);\r\n\t\tself.upload_batch_gpu(batch)?;\r\n\t\tself.phases.end("), "{text}");
-    assert!(text.contains("\r\n\tpub fn phases(&self) -> &PhaseTimer {\r\n\t\t&self.phases\r\n\t}\r\n"), "{text}");
-    assert!(text.contains("GpuBatchPtrs, Phase, PhaseTimer};\r\n"), "{text}");
+    assert!(
+        text.contains("\r\n\tpub fn phases(&self) -> &PhaseTimer {\r\n\t\t&self.phases\r\n\t}\r\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("GpuBatchPtrs, Phase, PhaseTimer};\r\n"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -214,7 +226,10 @@ pub fn upload_batch_gpu(x: usize) -> usize { x }
         Sim::replay_graph_adam();
         <FusedTrainingCtx>::replay_graph_adam(self)?;
         Ok(rows as f32)";
-    let (text, sites) = one(&context(body, &format!("pub static SIM: Sim = Sim;\n{rest}")));
+    let (text, sites) = one(&context(
+        body,
+        &format!("pub static SIM: Sim = Sim;\n{rest}"),
+    ));
     assert_eq!(sites, []);
     assert_eq!(
         short(&text),
@@ -239,16 +254,29 @@ Ok(rows as f32)"
 
 #[test]
 fn priorities_are_bracketed_on_the_stream_of_their_buffer() {
-    let on = |stream: &str, call: &str| format!("self.phases.start(Phase::PerUpdate, {stream});\n{call}\nself.phases.end(Phase::PerUpdate, {stream});");
+    let on = |stream: &str, call: &str| {
+        format!(
+            "self.phases.start(Phase::PerUpdate, {stream});\n{call}\nself.phases.end(Phase::PerUpdate, {stream});"
+        )
+    };
     check_step(
         "        agent.memory().update_priorities_gpu(batch, &self.td_errors)?;\n        Ok(0.0)",
-        &format!("{}\nOk(0.0)", on("agent.memory().stream()", "agent.memory().update_priorities_gpu(batch, &self.td_errors)?;")),
+        &format!(
+            "{}\nOk(0.0)",
+            on(
+                "agent.memory().stream()",
+                "agent.memory().update_priorities_gpu(batch, &self.td_errors)?;"
+            )
+        ),
     );
     check_step(
         "        let memory = agent.memory();\n        Ok(memory.update_priorities_gpu(batch, &self.td_errors).map(|()| 0.0)?)",
         &format!(
             "let memory = agent.memory();\n{}\nresult",
-            on("memory.stream()", "let result = Ok(memory.update_priorities_gpu(batch, &self.td_errors).map(|()| 0.0)?);")
+            on(
+                "memory.stream()",
+                "let result = Ok(memory.update_priorities_gpu(batch, &self.td_errors).map(|()| 0.0)?);"
+            )
         ),
     );
     // Over several lines, and by its type.
@@ -303,7 +331,11 @@ fn calls_that_run_later_are_left_to_a_person() {
 
 #[test]
 fn an_async_method_is_left_to_a_person() {
-    let source = context("        self.upload_batch_gpu(batch)?;\n        Ok(0.0)", "").replace("pub fn run_full_step", "pub async fn run_full_step");
+    let source = context(
+        "        self.upload_batch_gpu(batch)?;\n        Ok(0.0)",
+        "",
+    )
+    .replace("pub fn run_full_step", "pub async fn run_full_step");
     let (text, sites) = one(&source);
     check_site(&sites, "self.upload_batch_gpu(batch)?;", "`async` function");
     assert!(text.contains("phases: PhaseTimer,") && !text.contains("Phase::Upload"));
@@ -317,17 +349,30 @@ fn unknown_macros_and_receivers_are_left_to_a_person() {
         Ok(0.0)",
     );
     assert!(!body.contains('<'), "{body}");
-    check_site(&sites, "timed!", "`upload_batch_gpu` is named in the arguments of `timed!`");
+    check_site(
+        &sites,
+        "timed!",
+        "`upload_batch_gpu` is named in the arguments of `timed!`",
+    );
     check_site(&sites, "mystery()", "cannot be told");
     // The arguments of the standard library's macros are expressions like others.
-    check_step("        assert!(self.replay_graph_adam().is_ok());\n        Ok(0.0)", "<Adam\nassert!(self.replay_graph_adam().is_ok());\n>Adam\nOk(0.0)");
+    check_step(
+        "        assert!(self.replay_graph_adam().is_ok());\n        Ok(0.0)",
+        "<Adam\nassert!(self.replay_graph_adam().is_ok());\n>Adam\nOk(0.0)",
+    );
 }
 
 #[test]
 fn two_phases_in_one_statement_are_left_to_a_person() {
-    let (body, sites) = step("        self.upload_batch_gpu(batch).and_then(|()| self.replay_graph_mega())?;\n        Ok(0.0)");
+    let (body, sites) = step(
+        "        self.upload_batch_gpu(batch).and_then(|()| self.replay_graph_mega())?;\n        Ok(0.0)",
+    );
     assert!(!body.contains('<'), "{body}");
-    check_site(&sites, "and_then", "one statement holds calls of `Upload` and of another phase");
+    check_site(
+        &sites,
+        "and_then",
+        "one statement holds calls of `Upload` and of another phase",
+    );
 }
 
 #[test]
@@ -341,15 +386,27 @@ fn phases_in_helpers_are_left_to_a_person() {
     }
 }
 ";
-    let (text, sites) = one(&context("        self.inputs(batch)?;\n        self.replay_graph_adam()?;\n        Ok(0.0)", rest));
-    assert_eq!(short(&text), "self.inputs(batch)?;\n<Adam\nself.replay_graph_adam()?;\n>Adam\nOk(0.0)");
-    check_site(&sites, "self.upload_batch_gpu(batch)", "runs in `inputs`, not in `run_full_step`");
+    let (text, sites) = one(&context(
+        "        self.inputs(batch)?;\n        self.replay_graph_adam()?;\n        Ok(0.0)",
+        rest,
+    ));
+    assert_eq!(
+        short(&text),
+        "self.inputs(batch)?;\n<Adam\nself.replay_graph_adam()?;\n>Adam\nOk(0.0)"
+    );
+    check_site(
+        &sites,
+        "self.upload_batch_gpu(batch)",
+        "runs in `inputs`, not in `run_full_step`",
+    );
     assert_eq!(sites.len(), 1);
 }
 
 #[test]
 fn a_statement_that_never_ends_is_left_to_a_person() {
-    let (body, sites) = step("        match self.replay_graph_adam() {\n            Ok(()) => return Ok(0.0),\n            Err(e) => return Err(e),\n        }");
+    let (body, sites) = step(
+        "        match self.replay_graph_adam() {\n            Ok(()) => return Ok(0.0),\n            Err(e) => return Err(e),\n        }",
+    );
     assert!(!body.contains('<'), "{body}");
     check_site(&sites, "match self.replay_graph_adam()", "does not end");
 }
@@ -424,7 +481,15 @@ pub fn epoch(ctx: &mut FusedTrainingCtx, agent: &DqnAgent, stream: &CudaStream) 
 ";
 
 fn with_cuda() -> Vec<CrateSpec> {
-    vec![spec("src/lib.rs", "app", &[("cudarc", "cudarc"), ("ml_dqn", "ml-dqn"), ("ml_cuda", "ml-cuda")])]
+    vec![spec(
+        "src/lib.rs",
+        "app",
+        &[
+            ("cudarc", "cudarc"),
+            ("ml_dqn", "ml-dqn"),
+            ("ml_cuda", "ml-cuda"),
+        ],
+    )]
 }
 
 #[test]
@@ -442,7 +507,10 @@ fn what_is_half_migrated_is_finished() {
     let text = &done.texts["src/lib.rs"];
     let adam = "        self.phases.start(Phase::Adam, &self.stream);\n        self.replay_graph_adam()?;\n        self.phases.end(Phase::Adam, &self.stream);\n";
     assert!(text.contains(adam), "{text}");
-    assert!(text.contains("    stream.synchronize()?;\n    ctx.phases().finish_epoch();\n    Ok(loss)"), "{text}");
+    assert!(
+        text.contains("    stream.synchronize()?;\n    ctx.phases().finish_epoch();\n    Ok(loss)"),
+        "{text}"
+    );
     assert_eq!(done.sites, []);
 }
 
@@ -459,8 +527,14 @@ fn scopes_count_until_they_are_dropped() {
         Ok(0.0)";
     let source = context(body, "")
         .replace("GpuBatchPtrs};", "GpuBatchPtrs, Phase, PhaseTimer};")
-        .replace("    mega: bool,\n", "    mega: bool,\n    phases: PhaseTimer,\n")
-        .replace("mega: true }", "mega: true, phases: PhaseTimer::new(&stream)? }");
+        .replace(
+            "    mega: bool,\n",
+            "    mega: bool,\n    phases: PhaseTimer,\n",
+        )
+        .replace(
+            "mega: true }",
+            "mega: true, phases: PhaseTimer::new(&stream)? }",
+        );
     let (text, sites) = one(&source);
     assert_eq!(sites, []);
     assert!(short(&text).ends_with("    self.replay_graph_mega()?;\n}\n<FwdBwd\nself.replay_graph_mega()?;\n>FwdBwd\nOk(0.0)"), "{text}");
@@ -472,8 +546,14 @@ fn a_bracket_without_an_end_is_reported() {
     let body = "        self.phases.start(Phase::Upload, &self.stream);\n        self.upload_batch_gpu(batch)?;\n        Ok(0.0)";
     let source = context(body, "")
         .replace("GpuBatchPtrs};", "GpuBatchPtrs, Phase, PhaseTimer};")
-        .replace("    mega: bool,\n", "    mega: bool,\n    phases: PhaseTimer,\n")
-        .replace("stream, td_errors, mega: true }", "phases: PhaseTimer::new(&stream)?, stream, td_errors, mega: true }");
+        .replace(
+            "    mega: bool,\n",
+            "    mega: bool,\n    phases: PhaseTimer,\n",
+        )
+        .replace(
+            "stream, td_errors, mega: true }",
+            "phases: PhaseTimer::new(&stream)?, stream, td_errors, mega: true }",
+        );
     let (text, sites) = one(&source);
     check_site(&sites, "self.upload_batch_gpu(batch)?;", "has no end");
     assert_eq!(text.matches("Phase::Upload").count(), 1);
@@ -482,7 +562,11 @@ fn a_bracket_without_an_end_is_reported() {
 #[test]
 fn twins_under_cfg_are_both_bracketed() {
     let rest = "";
-    let source = context("        self.upload_batch_gpu(batch)?;\n        Ok(0.0)", rest).replace(
+    let source = context(
+        "        self.upload_batch_gpu(batch)?;\n        Ok(0.0)",
+        rest,
+    )
+    .replace(
         "    pub fn run_full_step",
         "    #[cfg(feature = \"quiet\")]
     pub fn run_full_step(&mut self, _agent: &DqnAgent, batch: &GpuBatchPtrs) -> f32 {
