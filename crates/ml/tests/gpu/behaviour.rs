@@ -12,7 +12,7 @@ use ml_cuda::{CudaError, Precision};
 use ml_dqn::gpu_replay_buffer::GpuBatchPtrs;
 use ml_dqn::{DqnConfig, DqnError, Experience};
 
-use crate::setup::{GAMMA, Setup, experiences, memory, small_options};
+use crate::setup::{GAMMA, Setup, Spin, experiences, memory, small_options};
 use crate::{Outcome, Test, check};
 
 pub const TESTS: &[Test] = &[
@@ -76,31 +76,14 @@ fn two_runs() -> Outcome {
 }
 
 fn no_wait() -> Outcome {
-    const SPIN: ml_cuda::kernels::KernelSource = ml_cuda::kernels::KernelSource {
-        name: "spin.cu",
-        source: "extern \"C\" __global__ void spin(long long n) { long long b = clock64(); while (clock64() - b < n) {} }",
-        includes: &[],
-        options: &[],
-    };
-    use cudarc::driver::{LaunchConfig, PushKernelArg};
     let setup = Setup::new(80, 45, 512, 2000)?;
     let mut step = setup.step(&StepOptions::default())?;
-    let module = ml_cuda::kernels::load(setup.stream.context(), &SPIN)?;
-    let spin = ml_cuda::kernels::function(&module, &SPIN, "spin")?;
+    let spin = Spin::new(&setup.stream)?;
     let batch = setup.agent.memory().sample_profiled(512, step.phases())?;
     step.run_full_step(&setup.agent, &batch)?;
     drop(batch);
     setup.stream.synchronize()?;
-    let one = LaunchConfig {
-        grid_dim: (1, 1, 1),
-        block_dim: (1, 1, 1),
-        shared_mem_bytes: 0,
-    };
-    let cycles = 200_000_000i64;
-    let mut launch = setup.stream.launch_builder(&spin);
-    launch.arg(&cycles);
-    // SAFETY: the kernel takes one i64 and touches no memory.
-    unsafe { launch.launch(one) }?;
+    spin.enqueue(200_000_000)?;
     let began = Instant::now();
     for _ in 0..10 {
         let batch = setup.agent.memory().sample_profiled(512, step.phases())?;
@@ -292,6 +275,7 @@ fn resume() -> Outcome {
     for precision in [Precision::Tf32, Precision::Bf16] {
         let mut options = small_options();
         options.precision = precision;
+        options.learning_rate = LearningRate::linear(1e-3, 1e-5, 12).with_warmup(3);
         let run =
             |step: &mut FusedTrainingCtx, setup: &Setup, steps: usize| -> Result<(), Failed> {
                 for _ in 0..steps {
@@ -311,6 +295,8 @@ fn resume() -> Outcome {
         resumed.agent.memory_mut().restore(&mut &saved[..])?;
         let mut other = options.clone();
         other.seed = 77;
+        // Its course is in the file.
+        other.learning_rate = LearningRate::constant(0.5);
         let mut resumed_step = resumed.step(&other)?;
         resumed_step.restore(&path)?;
         run(&mut resumed_step, &resumed, 5)?;

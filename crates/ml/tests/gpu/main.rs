@@ -8,6 +8,8 @@ mod behaviour;
 mod learning;
 #[path = "../shared/problem.rs"]
 mod problem;
+mod profile;
+mod python;
 mod setup;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -23,8 +25,9 @@ fn main() {
         behaviour::TESTS,
         acting::TESTS,
         learning::TESTS,
+        profile::TESTS,
     ];
-    let trials = tests
+    let mut trials: Vec<_> = tests
         .into_iter()
         .flatten()
         .map(|(name, test)| {
@@ -42,6 +45,7 @@ fn main() {
             }
         })
         .collect();
+    trials.push(python::trial(missing.clone(), required));
     libtest_mimic::run(&arguments, trials).exit();
 }
 

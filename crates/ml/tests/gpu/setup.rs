@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::CudaStream;
+use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
 use libtest_mimic::Failed;
 use ml::NetworkShape;
 use ml::trainers::dqn::fused_training::{FusedTrainingCtx, StepOptions};
+use ml_cuda::kernels::KernelSource;
 use ml_dqn::gpu_replay_buffer::GpuBatchPtrs;
 use ml_dqn::{DqnAgent, DqnConfig, Experience, GpuReplayBuffer, GpuReplayBufferConfig};
 
@@ -127,4 +128,41 @@ pub fn on_host(batch: &GpuBatchPtrs) -> Result<Batch, Failed> {
         dones: batch.dones_to_host()?,
         step_counts: batch.step_counts_to_host()?,
     })
+}
+
+/// A kernel that lasts as long as it is told and does nothing.
+#[derive(Debug)]
+pub struct Spin {
+    stream: Arc<CudaStream>,
+    kernel: CudaFunction,
+}
+
+impl Spin {
+    pub fn new(stream: &Arc<CudaStream>) -> Result<Self, Failed> {
+        const SOURCE: KernelSource = KernelSource {
+            name: "spin.cu",
+            source: "extern \"C\" __global__ void spin(long long n) { long long b = clock64(); while (clock64() - b < n) {} }",
+            includes: &[],
+            options: &[],
+        };
+        let module = ml_cuda::kernels::load(stream.context(), &SOURCE)?;
+        Ok(Self {
+            stream: Arc::clone(stream),
+            kernel: ml_cuda::kernels::function(&module, &SOURCE, "spin")?,
+        })
+    }
+
+    /// Enqueues a spin of so many of the GPU's clock cycles, about 2 million a millisecond.
+    pub fn enqueue(&self, cycles: i64) -> Result<(), Failed> {
+        let mut launch = self.stream.launch_builder(&self.kernel);
+        launch.arg(&cycles);
+        let one = LaunchConfig {
+            grid_dim: (1, 1, 1),
+            block_dim: (1, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: the kernel takes one i64 and touches no memory.
+        unsafe { launch.launch(one) }?;
+        Ok(())
+    }
 }

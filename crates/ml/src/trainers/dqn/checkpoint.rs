@@ -7,9 +7,12 @@
 //! | `adam.first.…`, `adam.second.…` | Adam's moments |
 //! | `step.counts` u64 `[4]` | steps run, updates made, updates skipped, skipped in a row |
 //! | `step.powers` f64 `[2]` | β₁ᵗ and β₂ᵗ |
+//! | `step.rates` f32 `[2]` | learning rate after the warm-up, and after the decay |
+//! | `step.schedule` u64 `[2]` | updates of the warm-up, and of the decay |
 //!
-//! With these, and the same [`StepOptions`], a restored step goes on bit for bit. The replay buffer and
-//! its random numbers are saved apart, by `GpuReplayBuffer::save`.
+//! With these, and otherwise the same [`StepOptions`], a restored step goes on bit for bit. The replay buffer,
+//! its β and its random numbers are saved apart, by `GpuReplayBuffer::save`.
+//! `scripts/load_checkpoint.py` reads the file from Python, and computes Q values from it.
 //!
 //! [`StepOptions`]: super::options::StepOptions
 
@@ -21,11 +24,12 @@ use std::path::Path;
 use safetensors::tensor::{Dtype, SafeTensors, View, serialize};
 
 use super::fused_training::{FusedTrainingCtx, StepState};
+use super::options::LearningRate;
 use crate::error::TrainError;
 use crate::network::{NetworkShape, Tensor};
 
 /// Says what a file is, in its metadata.
-const FORMAT: &str = "foxhunt-dqn-step-1";
+const FORMAT: &str = "foxhunt-dqn-step-2";
 
 /// What a checkpoint holds, on the host. Parameters are flat and padded, as the step has them.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,10 +39,11 @@ pub(super) struct Snapshot {
     pub first: Vec<f32>,
     pub second: Vec<f32>,
     pub state: StepState,
+    pub learning_rate: LearningRate,
 }
 
 impl FusedTrainingCtx {
-    /// Writes networks, optimizer and counters to a file. Waits for the GPU.
+    /// Writes networks, optimizer, counters and the learning rate's course to a file. Waits for the GPU.
     ///
     /// The file is written beside its place, synced and renamed into it: a fault half way leaves an
     /// older file as it was.
@@ -51,7 +56,8 @@ impl FusedTrainingCtx {
         write_whole(path, &bytes).map_err(|error| refused(path, error))
     }
 
-    /// Takes networks, optimizer and counters from a file. Captured graphs stay as they are.
+    /// Takes networks, optimizer, counters and the learning rate's course from a file. Captured graphs stay as they are.
+    /// For another course than the file's call [`set_learning_rate`](Self::set_learning_rate) afterwards.
     ///
     /// # Errors
     /// [`TrainError::Checkpoint`] where the file cannot be read, is torn, is something else, or is of a
@@ -118,30 +124,41 @@ fn encode(shape: &NetworkShape, snapshot: &Snapshot) -> Result<Vec<u8>, String> 
         state.skipped,
         state.skipped_in_row,
     ];
-    let counts = Stored {
-        kind: Dtype::U64,
-        shape: vec![4],
-        bytes: counts
-            .iter()
-            .flat_map(|count| count.to_le_bytes())
-            .collect(),
-    };
-    let powers = Stored {
-        kind: Dtype::F64,
-        shape: vec![2],
-        bytes: [state.power1, state.power2]
-            .iter()
-            .flat_map(|power| power.to_le_bytes())
-            .collect(),
-    };
-    stored.push(("step.counts".to_owned(), counts));
-    stored.push(("step.powers".to_owned(), powers));
+    let rate = &snapshot.learning_rate;
+    stored.extend([
+        numbers("step.counts", Dtype::U64, &counts.map(u64::to_le_bytes)),
+        numbers(
+            "step.powers",
+            Dtype::F64,
+            &[state.power1, state.power2].map(f64::to_le_bytes),
+        ),
+        numbers(
+            "step.rates",
+            Dtype::F32,
+            &[rate.base, rate.last].map(f32::to_le_bytes),
+        ),
+        numbers(
+            "step.schedule",
+            Dtype::U64,
+            &[rate.warmup_steps, rate.decay_steps].map(u64::to_le_bytes),
+        ),
+    ]);
     let metadata = HashMap::from([
         ("format".to_owned(), FORMAT.to_owned()),
         ("network".to_owned(), sizes(shape)),
     ]);
     let views = stored.iter().map(|(name, stored)| (name.as_str(), stored));
     serialize(views, Some(metadata)).map_err(|error| error.to_string())
+}
+
+/// A vector of numbers under a name.
+fn numbers<const SIZE: usize>(name: &str, kind: Dtype, values: &[[u8; SIZE]]) -> (String, Stored) {
+    let stored = Stored {
+        kind,
+        shape: vec![values.len()],
+        bytes: values.concat(),
+    };
+    (name.to_owned(), stored)
 }
 
 fn decode(shape: &NetworkShape, bytes: &[u8]) -> Result<Snapshot, String> {
@@ -187,24 +204,44 @@ fn decode(shape: &NetworkShape, bytes: &[u8]) -> Result<Snapshot, String> {
         }
         Ok::<_, String>(flat)
     };
-    let counts = read("step.counts", Dtype::U64, &[4])?;
-    let count = |at: usize| u64::from_le_bytes(counts.as_chunks::<8>().0[at]);
+    let u64s = |name: &str, count: usize| {
+        let bytes = read(name, Dtype::U64, &[count])?;
+        let values = bytes.as_chunks::<8>().0.iter();
+        Ok::<Vec<u64>, String>(values.map(|value| u64::from_le_bytes(*value)).collect())
+    };
+    let counts = u64s("step.counts", 4)?;
+    let schedule = u64s("step.schedule", 2)?;
     let powers = read("step.powers", Dtype::F64, &[2])?;
     let power = |at: usize| f64::from_le_bytes(powers.as_chunks::<8>().0[at]);
+    let rates = read("step.rates", Dtype::F32, &[2])?;
+    let rate = |at: usize| f32::from_le_bytes(rates.as_chunks::<4>().0[at]);
+    let learning_rate = LearningRate {
+        base: rate(0),
+        last: rate(1),
+        warmup_steps: schedule[0],
+        decay_steps: schedule[1],
+    };
+    if ![rate(0), rate(1)]
+        .iter()
+        .all(|rate| (0.0..f32::INFINITY).contains(rate))
+    {
+        return Err(format!("its learning rate cannot be: {learning_rate:?}"));
+    }
     Ok(Snapshot {
         online: flat("")?,
         target: flat("target.")?,
         first: flat("adam.first.")?,
         second: flat("adam.second.")?,
         state: StepState {
-            attempts: count(0),
-            applied: count(1),
-            skipped: count(2),
-            skipped_in_row: count(3),
+            attempts: counts[0],
+            applied: counts[1],
+            skipped: counts[2],
+            skipped_in_row: counts[3],
             power1: power(0),
             power2: power(1),
             ..StepState::default()
         },
+        learning_rate,
     })
 }
 
@@ -267,6 +304,7 @@ mod tests {
                 power2: 0.999f64.powi(10),
                 ..StepState::default()
             },
+            learning_rate: LearningRate::linear(3e-4, 1e-6, 5000).with_warmup(100),
         }
     }
 
@@ -276,6 +314,16 @@ mod tests {
         let snapshot = snapshot(&shape);
         let bytes = encode(&shape, &snapshot).unwrap();
         assert_eq!(decode(&shape, &bytes).unwrap(), snapshot);
+    }
+
+    #[test]
+    fn a_learning_rate_that_cannot_be_is_refused() {
+        let shape = shape();
+        let mut snapshot = snapshot(&shape);
+        snapshot.learning_rate.base = f32::NAN;
+        let bytes = encode(&shape, &snapshot).unwrap();
+        let message = decode(&shape, &bytes).unwrap_err();
+        assert!(message.contains("learning rate"), "{message}");
     }
 
     #[test]

@@ -366,12 +366,14 @@ impl FusedTrainingCtx {
             first: self.memory.first.to_vec()?,
             second: self.memory.second.to_vec()?,
             state: self.state_to_host()?,
+            learning_rate: self.options.learning_rate,
         })
     }
 
     /// Takes over a snapshot of the same shape.
     pub(super) fn apply(&mut self, snapshot: &Snapshot) -> Result<(), TrainError> {
         self.set_parameters(&snapshot.online, &snapshot.target)?;
+        self.set_learning_rate(snapshot.learning_rate)?;
         self.memory.first.write(&snapshot.first)?;
         self.memory.second.write(&snapshot.second)?;
         self.memory.state.write(&[snapshot.state])?;
