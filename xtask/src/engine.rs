@@ -38,8 +38,12 @@ impl Engine {
 }
 
 impl Planner for Engine {
-    fn plan(&self, tree: &Tree, _: &[Evidence], _: &Progress) -> Result<Plan, Failure> {
-        plan(tree, &self.migrations, &self.options)
+    fn plan(&self, tree: &Tree, evidence: &[Evidence], _: &Progress) -> Result<Plan, Failure> {
+        let options = PlanOptions {
+            evidence: evidence.to_vec(),
+            ..self.options.clone()
+        };
+        plan(tree, &self.migrations, &options)
             .map_err(|error| Failure::new(error.to_string()).hint("nothing was written"))
     }
 }

@@ -53,6 +53,13 @@ impl<'a> Cx<'a> {
     fn impl_leftovers(&self, out: &mut Vec<Leftover>) {
         for (item, _) in &self.nodes.items {
             let ItemKind::Impl(it) = &item.kind else { continue };
+            if self.rope.exact_origin(item.span.lo).is_some_and(|origin| self.rules.conflicting_impls.contains(&(self.id, origin))) {
+                let of = it.of_trait.as_ref().map_or("", |of| of.last().name.text.as_str());
+                let rule = self.rules.enums.first().map(|rule| rule.spec.rule.clone()).or(self.rules.wrappers.first().map(|rule| rule.spec.rule.clone())).unwrap_or_default();
+                let head = Span::new(item.span.lo, it.braces.hi);
+                out.push(self.leftover(head, &rule, format!("with the new names `{of}` would be implemented twice for the same types"), Some("drop this one, or merge the two".into()), true));
+                continue;
+            }
             let crate::syntax::TyKind::Path(path) = &it.self_ty.kind else { continue };
             let Some(Retired::Enum(rule)) = self.retired_path(path) else { continue };
             if self.module_is_deleted(path) {
@@ -92,7 +99,7 @@ impl<'a> Cx<'a> {
                 // After a first run the receiver has the new type, which has no such field either.
                 if let Some(rule) = self.rules.wrappers.iter().find(|rule| self.is_type(ty, rule.becomes))
                     && let Some(hint) = rule.spec.gone.get(&member.text)
-                    && self.world.field(ty, &member.text).is_none()
+                    && !self.sees_field(ty, &member.text, expr)
                 {
                     let reason = format!("`{}` is read on the host", member.text);
                     return Some(self.leftover(expr.span, &rule.spec.rule, reason, Some(hint.clone()), true));
@@ -149,8 +156,11 @@ impl<'a> Cx<'a> {
                 let why = fields
                     .iter()
                     .find(|field: &&FieldInit| rule.spec.gone.contains_key(&field.name.text))
-                    .map_or("holds no batch", |_| "is built from the host");
-                let hint = rule.spec.gone.values().next().cloned();
+                    .map_or("is built from an option", |_| "is built from the host");
+                let hint = match why {
+                    "is built from an option" => Some(format!("write the `{}` itself", self.world.defs[rule.becomes].name)),
+                    _ => rule.spec.gone.values().next().cloned(),
+                };
                 Some(self.leftover(expr.span, &rule.spec.rule, format!("a `{}` that {why} has no counterpart", path.last().name.text), hint, true))
             }
             _ => {
@@ -163,6 +173,14 @@ impl<'a> Cx<'a> {
                 }
             }
         }
+    }
+
+    /// Whether the type has a field of this name that can be named here.
+    fn sees_field(&self, ty: &Type, name: &str, expr: &Expr) -> bool {
+        let Some(hit) = self.world.field(ty, name) else { return false };
+        let Some(def) = self.world.defs.get(hit.owner) else { return true };
+        let module = self.an.function_of.get(&expr.id).and_then(|&at| self.an.functions.get(at)).map(|function| function.module);
+        !def.private_fields.contains(&name.to_owned()) || module.is_some_and(|module| self.world.is_descendant(module, def.module))
     }
 
     fn is_type(&self, ty: &Type, def: usize) -> bool {
@@ -205,6 +223,10 @@ impl<'a> Cx<'a> {
             };
             if let Some(hint) = gone.get(name) {
                 return Some(self.leftover(path.span, retired.rule(), format!("`{name}` makes something that is gone"), Some(hint.clone()), true));
+            }
+            if self.method_value(path).is_some() {
+                let reason = format!("`{name}` is used as a function in a place that is not known");
+                return Some(self.leftover(path.span, retired.rule(), reason, Some("use the value itself".into()), false));
             }
             if unwrap.contains(name) {
                 return Some(self.leftover(path.span, retired.rule(), format!("`{name}` is used as a function in a place that is not known"), Some("pass the value itself".into()), false));

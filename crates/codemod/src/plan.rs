@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::bracket::{BracketFile, brackets};
 use crate::delete;
 use crate::docs;
-use crate::edit::{Edit, EditGroup};
+use crate::edit::{Edit, EditGroup, Rope};
 use crate::leftover::Leftover;
 use crate::names;
 use crate::record::Record;
@@ -23,6 +23,7 @@ use crate::session::{Broken, Session};
 pub use crate::stage::Change;
 use crate::syntax::{STACK_BYTES, Span};
 use crate::tidy;
+use crate::verify::Evidence;
 use crate::walk::Tree;
 use crate::world::World;
 
@@ -41,6 +42,8 @@ pub struct Plan {
 pub struct PlanOptions {
     /// Only files of these packages; all where it is empty.
     pub packages: Vec<String>,
+    /// What the compiler said of earlier plans of the same run.
+    pub evidence: Vec<Evidence>,
     /// Parses and resolves every file, also where no name stands.
     pub exhaustive: bool,
 }
@@ -110,6 +113,7 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
             work.refused = Some(whole(0, "the file is generated".into(), "change what generates it"));
         }
     }
+    session.proven = proven(&world, &rules, &options.evidence);
     records.extend(orphans(&world, &rules, &found));
     let befores = rewrite(&mut session)?;
     let mut deleted = Vec::new();
@@ -130,6 +134,7 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
     extra.extend(left);
     let leftovers = collect_leftovers(&mut session)?;
     rename(&mut session, &leftovers)?;
+    records.extend(unused_members(&mut session));
     extra.extend(bracket(&mut session)?);
     let mut notes: Vec<(usize, Leftover)> = Vec::new();
     for at in 0..session.works.len() {
@@ -151,6 +156,48 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
     changes.sort_by(|a, b| a.path().cmp(b.path()));
     let unchanged = found.n_files - changes.len().min(found.n_files);
     Ok(Plan { changes, records, unchanged })
+}
+
+/// Members that the compiler misses on a new type: their receivers have that type.
+///
+/// `no field x on type &New` proves what inference could not tell; whatever else it says is shown and not acted upon.
+fn proven(world: &World, rules: &Rules, evidence: &[Evidence]) -> HashMap<(usize, usize), usize> {
+    let mut out = HashMap::new();
+    for round in evidence {
+        for diagnostic in round.diagnostics.iter().filter(|diagnostic| matches!(diagnostic.code.as_deref(), Some("E0609" | "E0599"))) {
+            let quoted: Vec<&str> = diagnostic.message.split('`').skip(1).step_by(2).collect();
+            let [_, ty, ..] = quoted[..] else { continue };
+            let name = ty.trim_start_matches(['&', '(']).trim_start_matches("mut ").rsplit("::").next().unwrap_or(ty);
+            let retired = rules
+                .enums
+                .iter()
+                .map(|rule| (rule.def, rule.becomes))
+                .chain(rules.wrappers.iter().map(|rule| (rule.def, rule.becomes)))
+                .find(|(_, becomes)| world.defs[*becomes].name == name);
+            let (Some((def, _)), Some(file)) = (retired, world.file_id(&diagnostic.file)) else { continue };
+            // The position is one of the changed file: an edit of all of it knows where each byte came from.
+            let change = round.changes.iter().find_map(|change| match change {
+                Change::Write { path, before, after } if *path == diagnostic.file => Some((before, after)),
+                _ => None,
+            });
+            let origin = match change {
+                Some((before, after)) => {
+                    let (Ok(before), Ok(after)) = (std::str::from_utf8(before), std::str::from_utf8(after)) else { continue };
+                    let mut rope = Rope::new(before);
+                    if rope.apply(&[Edit::new(Span::new(0, before.len()), after, "verify")]).is_err() {
+                        continue;
+                    }
+                    match rope.exact_origin(diagnostic.byte_start) {
+                        Some(origin) => origin,
+                        None => continue,
+                    }
+                }
+                None => diagnostic.byte_start,
+            };
+            out.insert((file, origin), def);
+        }
+    }
+    out
 }
 
 /// Files that hold a retired name and belong to no target: nobody can say what their names mean.
@@ -185,6 +232,42 @@ fn orphans(world: &World, rules: &Rules, found: &sources::Sources<'_>) -> Vec<Re
         record.byte_end = at;
         record.source = index.line_span(&text, line).text(&text).to_owned();
         out.push(record);
+    }
+    out
+}
+
+/// Notes on variants and fields that this run took the last use of.
+fn unused_members(session: &mut Session<'_>) -> Vec<Record> {
+    let mut out = Vec::new();
+    for at in 0..session.works.len() {
+        let Some(&context) = session.works[at].contexts.first() else { continue };
+        if session.works[at].deleted || !session.works[at].rope.is_changed() {
+            continue;
+        }
+        let Some(before) = session.view_before(at, tidy::member_uses) else { continue };
+        let found = session
+            .view(at, context, |cx| {
+                let mut found: Vec<(usize, String)> = tidy::member_uses(cx)
+                    .into_iter()
+                    .filter(|(what, (_, now))| *now == 0 && before.get(what).is_some_and(|(_, was)| *was > 0))
+                    .map(|(what, (at, _))| (cx.rope.origin(at), format!("{what} has no use left in this file")))
+                    .collect();
+                found.sort();
+                found
+            })
+            .unwrap_or_default();
+        let work = &session.works[at];
+        let original = work.rope.original();
+        let index = crate::syntax::LineIndex::new(original);
+        for (origin, text) in found {
+            let mut record = sources::file_record(crate::record::RecordKind::Note, &work.path, &text, Some("remove it if nothing else needs it"));
+            (record.line, record.column) = index.line_column(original, origin);
+            record.byte_start = origin;
+            record.byte_end = origin;
+            record.rule = "unused".into();
+            record.source = index.line_span(original, record.line).text(original).to_owned();
+            out.push(record);
+        }
     }
     out
 }
@@ -300,6 +383,10 @@ fn tidy_all(session: &mut Session<'_>, befores: &HashMap<usize, tidy::Before>, d
         }
         for _ in 0..20 {
             let mut changed = session.rounds(at, &|cx| tidy::locals(cx, before))?;
+            // A label or a `mut` less may let a block or a `let` go.
+            if changed {
+                session.rounds(at, &|cx| cx.round())?;
+            }
             let Some(&context) = session.works[at].contexts.first() else { break };
             // What is below is looked at only where there is something to delete.
             let any_item = session.view(at, context, |cx| !tidy::items(cx, before, &|_| false).is_empty()).unwrap_or(false);

@@ -9,7 +9,7 @@ use crate::leftover::Leftover;
 use crate::rewrite::nodes::Nodes;
 use crate::rewrite::{Cx, Rules};
 use crate::syntax::{self, File, ItemKind, ParseFailure, Span, StmtKind};
-use crate::world::{FileId, ModId, World};
+use crate::world::{DefId, FileId, ModId, Type, World};
 
 /// A round that goes on for longer than this has a rule that undoes another's work.
 const MAX_ROUNDS: usize = 80;
@@ -51,13 +51,15 @@ pub struct Session<'w> {
     pub world: &'w World,
     pub rules: &'w Rules,
     pub works: Vec<Work>,
+    /// Members that the compiler has shown to be of a new type: file, position in the original, canonical name of the type.
+    pub proven: HashMap<(FileId, usize), DefId>,
     /// Original text, parsed, with its analysis: what was used before.
     before: HashMap<usize, (Rc<File>, Analysis)>,
 }
 
 impl<'w> Session<'w> {
     pub fn new(world: &'w World, rules: &'w Rules) -> Self {
-        Session { world, rules, works: vec![], before: HashMap::new() }
+        Session { world, rules, works: vec![], proven: HashMap::new(), before: HashMap::new() }
     }
 
     pub fn add(&mut self, id: FileId) -> usize {
@@ -82,8 +84,30 @@ impl<'w> Session<'w> {
     pub fn view<R>(&self, at: usize, context: ModId, look: impl FnOnce(&Cx<'_>) -> R) -> Result<R, ParseFailure> {
         let work = &self.works[at];
         let file = syntax::parse(work.rope.text())?;
-        let analysis = analyze(self.world, &file, work.id, context);
-        Ok(look_at(self.world, self.rules, &file, &work.rope, &analysis, look))
+        let mut analysis = analyze(self.world, &file, work.id, context);
+        self.believe(work, &file, &mut analysis);
+        Ok(look_at(self.world, self.rules, work.id, &file, &work.rope, &analysis, look))
+    }
+
+    /// Gives receivers the types that the compiler has shown them to have, where inference found none.
+    fn believe(&self, work: &Work, file: &File, analysis: &mut Analysis) {
+        if self.proven.is_empty() {
+            return;
+        }
+        for expr in Nodes::new(file).exprs {
+            let (base, member) = match &expr.kind {
+                syntax::ExprKind::Field { base, member, .. } => (base, member),
+                syntax::ExprKind::MethodCall { recv, method, .. } => (recv, method),
+                _ => continue,
+            };
+            if analysis.ty(base).peeled().is_known() {
+                continue;
+            }
+            let Some(origin) = work.rope.exact_origin(member.span.lo) else { continue };
+            if let Some(&def) = self.proven.get(&(work.id, origin)) {
+                analysis.types.insert(base.id, Type::Ref(false, Box::new(Type::Adt(def, vec![]))));
+            }
+        }
     }
 
     /// Looks at several files at once, each as the body of its first module.
@@ -93,15 +117,16 @@ impl<'w> Session<'w> {
             let work = &self.works[at];
             let Some(&context) = work.contexts.first() else { continue };
             let file = syntax::parse(work.rope.text())?;
-            let analysis = analyze(self.world, &file, work.id, context);
-            let frozen = frozen(work.rope.text(), &file, self.rules, &analysis, self.world);
+            let mut analysis = analyze(self.world, &file, work.id, context);
+            self.believe(work, &file, &mut analysis);
+            let frozen = frozen(&work.rope, work.id, &file, self.rules, &analysis, self.world);
             parsed.push((at, context, file, analysis, frozen));
         }
         let views: Vec<(usize, ModId, Cx<'_>)> = parsed
             .iter()
             .map(|(at, context, file, analysis, frozen)| {
                 let rope = &self.works[*at].rope;
-                let cx = Cx { world: self.world, rules: self.rules, file, text: rope.text(), an: analysis, nodes: Nodes::new(file), rope, frozen };
+                let cx = Cx { world: self.world, rules: self.rules, id: self.works[*at].id, file, text: rope.text(), an: analysis, nodes: Nodes::new(file), rope, frozen };
                 (*at, *context, cx)
             })
             .collect();
@@ -119,7 +144,7 @@ impl<'w> Session<'w> {
         }
         let (file, analysis) = &self.before[&at];
         let rope = Rope::new(work.rope.original());
-        Some(look_at(self.world, self.rules, file, &rope, analysis, look))
+        Some(look_at(self.world, self.rules, work.id, file, &rope, analysis, look))
     }
 
     /// Makes edits, and sees to it that the file still parses.
@@ -190,15 +215,16 @@ impl<'w> Session<'w> {
     }
 }
 
-fn look_at<R>(world: &World, rules: &Rules, file: &File, rope: &Rope, analysis: &Analysis, look: impl FnOnce(&Cx<'_>) -> R) -> R {
+fn look_at<R>(world: &World, rules: &Rules, id: FileId, file: &File, rope: &Rope, analysis: &Analysis, look: impl FnOnce(&Cx<'_>) -> R) -> R {
     let text = rope.text();
-    let frozen = frozen(text, file, rules, analysis, world);
-    let cx = Cx { world, rules, file, text, an: analysis, nodes: Nodes::new(file), rope, frozen: &frozen };
+    let frozen = frozen(rope, id, file, rules, analysis, world);
+    let cx = Cx { world, rules, id, file, text, an: analysis, nodes: Nodes::new(file), rope, frozen: &frozen };
     look(&cx)
 }
 
 /// What must not be touched: items and statements under a `migrate: keep` comment, and implementations for a retired enum.
-fn frozen(text: &str, file: &File, rules: &Rules, analysis: &Analysis, world: &World) -> Vec<Span> {
+fn frozen(rope: &Rope, id: FileId, file: &File, rules: &Rules, analysis: &Analysis, world: &World) -> Vec<Span> {
+    let text = rope.text();
     let mut out = Vec::new();
     let nodes = Nodes::new(file);
     for (at, _) in text.match_indices("migrate: keep") {
@@ -217,6 +243,10 @@ fn frozen(text: &str, file: &File, rules: &Rules, analysis: &Analysis, world: &W
     }
     for (item, _) in &nodes.items {
         let ItemKind::Impl(it) = &item.kind else { continue };
+        if rope.exact_origin(item.span.lo).is_some_and(|origin| rules.conflicting_impls.contains(&(id, origin))) {
+            out.push(item.span);
+            continue;
+        }
         let syntax::TyKind::Path(path) = &it.self_ty.kind else { continue };
         let Some(found) = analysis.path(path) else { continue };
         if rules.deleted_mods.contains_key(&found.module) {

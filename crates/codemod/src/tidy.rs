@@ -189,6 +189,8 @@ fn changes(cx: &Cx<'_>, expr: &Expr) -> bool {
                 }
                 changes(cx, outer)
             }
+            // Through a reference the local itself is not changed; through a guard or a box it is.
+            ExprKind::Deref(_) => !matches!(cx.an.ty(expr), Type::Ref(..)) && changes(cx, outer),
             ExprKind::Ref { mutable, .. } => *mutable,
             ExprKind::RawRef(_) => true,
             ExprKind::Assign { lhs, .. } => lhs.id == expr.id,
@@ -306,4 +308,39 @@ pub fn with_comments(text: &str, span: Span) -> Span {
 /// How the items of a text are used by name, for comparison.
 pub fn ident_counts(cx: &Cx<'_>) -> HashMap<String, usize> {
     count_idents(cx.file, Span::new(0, cx.text.len()), &[])
+}
+
+/// Variants of private enums that nothing makes any more, fields of private structs that nothing names.
+///
+/// `before`: the same of the file as it was.
+pub fn member_uses(cx: &Cx<'_>) -> HashMap<String, (usize, usize)> {
+    let idents = ident_counts(cx);
+    let mut out = HashMap::new();
+    for (item, _) in &cx.nodes.items {
+        let Some(owner) = item.name.as_ref().filter(|_| item.vis == Vis::Private) else { continue };
+        match &item.kind {
+            ItemKind::Enum(it) => {
+                for variant in &it.variants {
+                    let made = cx.an.paths.values().filter(|found| {
+                        !matches!(found.role, crate::analysis::PathRole::Pattern)
+                            && found.path.segs.iter().any(|seg| seg.name.text == variant.name.text)
+                            && matches!(found.res, crate::world::Res::Variant(def, _) if cx.world.defs[def].name == owner.text)
+                    });
+                    out.insert(format!("variant `{}::{}`", owner.text, variant.name.text), (variant.name.span.lo, made.count()));
+                }
+            }
+            ItemKind::Struct(it) => {
+                for field in &it.fields {
+                    if let Some(span) = field.name_span
+                        && !field.name.starts_with('_')
+                    {
+                        let n = idents.get(&field.name).copied().unwrap_or(0);
+                        out.insert(format!("field `{}` of `{}`", field.name, owner.text), (span.lo, n.saturating_sub(1)));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    out
 }

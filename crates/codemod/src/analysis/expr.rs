@@ -524,6 +524,14 @@ impl Cx<'_> {
         with_self: bool,
     ) -> Type {
         let world = self.world;
+        // `T: Source<Item = X>`: what is said of `T` says what `Self::Item` is.
+        let self_ty = match self_ty {
+            Some(Type::Param(name)) => {
+                let bounds = self.bounds_of()(&name);
+                Some(if bounds.iter().any(|bound| !bound.assoc.is_empty()) { Type::Opaque(bounds) } else { Type::Param(name) })
+            }
+            other => other,
+        };
         let generics = &f.sig.generics;
         let mut params: Vec<String> = bindings.iter().map(|(name, _)| name.clone()).collect();
         let own: Vec<String> = generics.params.iter().filter(|param| param.is_type).map(|param| param.name.text.clone()).collect();

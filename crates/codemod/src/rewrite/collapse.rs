@@ -722,7 +722,14 @@ fn simplify(cx: &Cx<'_>, pat: &Pat, rewritten: bool) -> Simple {
     use crate::world::{DefKind, Res};
     let text = cx.src(pat.span);
     let ctor = |path: &crate::syntax::Path, parts: Vec<Simple>| -> Simple {
-        let Some(Res::Variant(def, at)) = cx.an.path(path).map(|found| found.res.clone()) else { return Simple::Opaque(text.to_owned()) };
+        let (def, at) = match cx.an.path(path).map(|found| found.res.clone()) {
+            Some(Res::Variant(def, at)) => (def, at),
+            Some(Res::Def(def)) if matches!(cx.world.defs[def].kind, DefKind::Struct { .. }) => {
+                let name = cx.world.defs[def].name.clone();
+                return Simple::Ctor { siblings: Some(vec![(name.clone(), parts.len())]), name, parts };
+            }
+            _ => return Simple::Opaque(text.to_owned()),
+        };
         if rewritten && cx.rules.enums.iter().any(|rule| rule.def == def && rule.survivor == at) {
             return parts.into_iter().next().unwrap_or(Simple::Wild);
         }
@@ -752,6 +759,45 @@ fn simplify(cx: &Cx<'_>, pat: &Pat, rewritten: bool) -> Simple {
             }
             let parts: Vec<Simple> = elems.iter().map(|elem| simplify(cx, elem, rewritten)).collect();
             Simple::Ctor { name: "()".into(), siblings: Some(vec![("()".into(), parts.len())]), parts }
+        }
+        PatKind::Struct { path, fields, .. } => {
+            // A wrapper that is gone is its payload.
+            if rewritten && let Some(Retired::Wrapper(rule)) = cx.retired_path(path) {
+                return fields.iter().find(|field| field.name.text == rule.spec.payload).map_or(Simple::Wild, |field| match &field.pat.kind {
+                    PatKind::TupleStruct { elems, .. } if elems.len() == 1 => simplify(cx, &elems[0], rewritten),
+                    _ => Simple::Wild,
+                });
+            }
+            let (name, members, siblings) = match cx.an.path(path).map(|found| found.res.clone()) {
+                Some(Res::Variant(def, at)) => match &cx.world.defs[def].kind {
+                    DefKind::Enum { variants, .. } => {
+                        let siblings = variants.iter().map(|variant| (variant.name.clone(), variant.fields.len())).collect();
+                        (variants[at].name.clone(), &variants[at].fields, siblings)
+                    }
+                    _ => return Simple::Opaque(text.to_owned()),
+                },
+                Some(Res::Def(def)) => match &cx.world.defs[def].kind {
+                    DefKind::Struct { fields, .. } => (cx.world.defs[def].name.clone(), fields, vec![(cx.world.defs[def].name.clone(), fields.len())]),
+                    _ => return Simple::Opaque(text.to_owned()),
+                },
+                _ => return Simple::Opaque(text.to_owned()),
+            };
+            let parts = members
+                .iter()
+                .map(|(member, _)| fields.iter().find(|field| field.name.text == *member).map_or(Simple::Wild, |field| simplify(cx, &field.pat, rewritten)))
+                .collect();
+            Simple::Ctor { name, siblings: Some(siblings), parts }
+        }
+        PatKind::Slice(elems) => {
+            // Slices of the same shape are compared part by part; how long a slice may be is not known.
+            let is_rest = |elem: &Pat| matches!(&elem.kind, PatKind::Rest) || matches!(&elem.kind, PatKind::Ident { sub: Some(sub), .. } if matches!(sub.kind, PatKind::Rest));
+            let rest = elems.iter().position(is_rest);
+            let parts: Vec<Simple> = elems.iter().filter(|elem| !is_rest(elem)).map(|elem| simplify(cx, elem, rewritten)).collect();
+            let name = match rest {
+                Some(at) => format!("[{at}..{}]", elems.len() - at - 1),
+                None => format!("[{}]", elems.len()),
+            };
+            Simple::Ctor { name, siblings: None, parts }
         }
         PatKind::Or(cases) => {
             let live = cases.iter().filter(|case| {

@@ -138,7 +138,16 @@ impl<'a> Cx<'a> {
     /// Puts `rest` in the place of `expr`.
     pub fn emit(&self, expr: &'a Expr, rest: Rest) -> Option<EditGroup> {
         match self.nodes.parent(expr) {
-            Some(Parent::Stmt { stmt, block, at }) if stmt.attrs.is_empty() => self.emit_stmt(expr, stmt, block, at, rest),
+            Some(Parent::Stmt { stmt, block, at }) if stmt.attrs.iter().all(|attr| attr.path != "cfg" && attr.path != "cfg_attr") => {
+                // Attributes of a construct that is gone (`allow` of a lint on it, say) go with it.
+                self.emit_stmt(expr, stmt, block, at, rest)
+            }
+            Some(Parent::Stmt { stmt, .. }) => {
+                // What is configured stays one statement.
+                let indent = indent_of(self.text, stmt.span.lo).to_owned();
+                let text = self.as_block(&rest, &indent, self.src(expr.span).contains('\n'));
+                self.edit(expr.span, text, &rest.rule)
+            }
             Some(Parent::Init { stmt, .. }) => self.emit_init(expr, stmt, rest),
             Some(Parent::Expr(outer)) if matches!(&outer.kind, ExprKind::If { alt: Some(alt), .. } if alt.id == expr.id) => {
                 // `else if …` becomes `else { … }`.

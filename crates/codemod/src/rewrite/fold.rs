@@ -62,7 +62,28 @@ impl<'a> Cx<'a> {
                 true => self.emit(expr, Rest { lets: vec![], body: self.body_of_block(then, &[]), before: vec![], after: None, rule: RULE.into() }),
                 false => self.if_false(expr, alt.as_deref(), RULE),
             },
-            ExprKind::While { cond, label: None, body } if self.constant(cond).is_none() => self.once(expr, cond, body),
+            ExprKind::While { cond, label: None, body } if self.constant(cond).is_none() => {
+                if !self.runs_once(body) || !matches!(cond.kind, ExprKind::Let { .. }) {
+                    return None;
+                }
+                self.edit(Span::new(expr.span.lo, cond.span.lo), "if ", RULE)
+            }
+            ExprKind::For { label: None, pat, iter, body } if self.runs_once(body) => {
+                let ty = self.an.ty(iter);
+                let text = self.src(iter.span);
+                let text = if prec(iter) < Prec::Tight { format!("({text})") } else { text.to_owned() };
+                let is_slice = |ty: &Type| match ty {
+                    Type::Slice(_) => true,
+                    Type::Adt(def, _) => Some(*def) == self.world.canonical("std::vec::Vec"),
+                    _ => false,
+                };
+                let next = match self.world.iterator_item(ty, &|_| vec![]) {
+                    None if matches!(ty, Type::Ref(false, inner) if is_slice(inner)) => format!("{}.first()", text.trim_start_matches('&')),
+                    Some(_) => format!("{text}.next()"),
+                    None => format!("{text}.into_iter().next()"),
+                };
+                self.edit(Span::new(expr.span.lo, iter.span.hi), format!("if let Some({}) = {next}", self.src(pat.span)), RULE)
+            }
             ExprKind::While { cond, label, body } => match self.constant(cond)? {
                 true => {
                     let label = label.as_ref().map_or(String::new(), |label| format!("{}: ", self.src(label.span)));
@@ -73,6 +94,19 @@ impl<'a> Cx<'a> {
                     _ => None,
                 },
             },
+            ExprKind::Match { arms, .. } => arms.iter().find_map(|arm| {
+                let guard = arm.guard.as_ref()?;
+                // A guard that never holds is left for its arm to be seen.
+                self.constant(guard)?.then(|| self.edit(Span::new(arm.pat.span.hi, guard.span.hi), "", RULE)).flatten()
+            }),
+            ExprKind::Macro(mac) if matches!(&mac.args, MacroArgs::Matches { guard: Some(guard), .. } if self.constant(guard).is_some()) => {
+                let MacroArgs::Matches { pat, guard: Some(guard), value } = &mac.args else { return None };
+                match self.constant(guard)? {
+                    true => self.edit(Span::new(pat.span.hi, guard.span.hi), "", RULE),
+                    false if self.is_pure(value) => self.edit(expr.span, "false", RULE),
+                    false => None,
+                }
+            }
             ExprKind::Macro(mac) => self.fold_assert(expr, mac),
             ExprKind::MethodCall { .. } if self.predicate(expr).is_some() => self.predicate(expr),
             ExprKind::MethodCall { recv, method, args, .. } if args.len() == 1 => {
@@ -105,11 +139,10 @@ impl<'a> Cx<'a> {
     }
 
     /// A loop whose body, since this run changed it, always leaves by its end: it runs once at most.
-    fn once(&self, expr: &'a Expr, cond: &'a Expr, body: &'a crate::syntax::Block) -> Option<EditGroup> {
-        let last = body.stmts.last()?;
-        let leaves = matches!(&last.kind, StmtKind::Expr { expr, .. } if matches!(expr.kind, ExprKind::Return(_)));
-        if !leaves || !matches!(cond.kind, ExprKind::Let { .. }) {
-            return None;
+    fn runs_once(&self, body: &'a crate::syntax::Block) -> bool {
+        let leaves = body.stmts.last().is_some_and(|last| matches!(&last.kind, StmtKind::Expr { expr, .. } if matches!(expr.kind, ExprKind::Return(_))));
+        if !leaves {
+            return false;
         }
         let mut jumps = false;
         for stmt in &body.stmts {
@@ -117,12 +150,14 @@ impl<'a> Cx<'a> {
                 crate::analysis::walk(expr, &mut |inner| jumps |= matches!(inner.kind, ExprKind::Continue { .. } | ExprKind::Break { .. }));
             }
         }
-        let original = self.rope.original();
-        let (lo, hi) = (self.rope.origin(last.span.lo), self.rope.origin(last.span.hi));
         // As it was, it was theirs: only what this run made unconditional is taken up.
-        let same = lo <= hi && original.get(self.rope.origin(body.span.lo)..self.rope.origin(body.span.hi)) == Some(self.src(body.span));
-        let _ = (lo, hi);
-        (!jumps && !same).then(|| self.edit(Span::new(expr.span.lo, cond.span.lo), "if ", RULE)).flatten()
+        !jumps && !self.is_as_it_was(body.span)
+    }
+
+    /// Whether a stretch stands in the original just so.
+    fn is_as_it_was(&self, span: Span) -> bool {
+        let lo = self.rope.origin(span.lo);
+        self.rope.original().get(lo..lo + span.len()) == Some(self.src(span))
     }
 
     /// A closure that answers the same whatever it is given: `is_some_and(|x| true)` is `is_some()`.
@@ -149,6 +184,26 @@ impl<'a> Cx<'a> {
         }
     }
 
+    /// `let mut n = 0; n = value;` where the assignment was conditional before: it is the first value now.
+    pub fn assigned_at_once(&self, at: &super::nodes::LetStmt<'a>) -> Option<EditGroup> {
+        let StmtKind::Let { pat, init: Some(init), diverge: None, ty } = &at.stmt.kind else { return None };
+        let crate::syntax::PatKind::Ident { name, by_ref: false, mutable: true, sub: None } = &pat.kind else { return None };
+        let next = at.block.stmts.get(at.at + 1)?;
+        let StmtKind::Expr { expr, semi: true } = &next.kind else { return None };
+        let ExprKind::Assign { lhs, rhs } = &expr.kind else { return None };
+        let local = *self.an.bound_at.get(&name.span.lo)?;
+        if self.an.local(lhs) != Some(local) || !self.is_pure(init) || known::mentions_local(self, rhs, local) || !at.stmt.attrs.is_empty() || !next.attrs.is_empty() {
+            return None;
+        }
+        // Side by side since this run, not before.
+        if self.is_as_it_was(at.stmt.span.to(next.span)) || !trivia::comments(self.text, Span::new(at.stmt.span.hi, next.span.lo)).is_empty() {
+            return None;
+        }
+        let ty = ty.as_ref().map_or(String::new(), |ty| format!(": {}", self.src(ty.span)));
+        let text = format!("let mut {}{ty} = {};", self.src(name.span), self.src(rhs.span));
+        self.edit(Span::new(at.stmt.span.lo, next.span.hi), text, RULE)
+    }
+
     /// `let x = value; x` as a block's end, where the `let` is of this run's making.
     pub fn let_and_return(&self, at: &super::nodes::LetStmt<'a>) -> Option<EditGroup> {
         let StmtKind::Let { pat, init: Some(init), diverge: None, ty: None } = &at.stmt.kind else { return None };
@@ -163,9 +218,7 @@ impl<'a> Cx<'a> {
             return None;
         }
         // Theirs stays as they wrote it.
-        let original = self.rope.original();
-        let (lo, hi) = (self.rope.origin(at.stmt.span.lo), self.rope.origin(at.stmt.span.hi));
-        if lo <= hi && original.get(lo..hi) == Some(self.src(at.stmt.span)) {
+        if self.is_as_it_was(at.stmt.span) {
             return None;
         }
         let between = Span::new(at.stmt.span.hi, last.span.lo);
@@ -175,9 +228,64 @@ impl<'a> Cx<'a> {
         self.edit(Span::new(at.stmt.span.lo, last.span.hi), self.src(init.span), RULE)
     }
 
-    /// `{ x }` that this run wrote around a lone value in an operand's place.
-    fn unwrap_block(&self, _expr: &'a Expr, _block: &'a crate::syntax::Block) -> Option<EditGroup> {
-        None
+    /// `{ x }` that this run has left where a value alone can stand.
+    fn unwrap_block(&self, expr: &'a Expr, block: &'a crate::syntax::Block) -> Option<EditGroup> {
+        let stands_alone = match self.nodes.parent(expr)? {
+            Parent::Stmt { stmt, block: outer, at } => at + 1 == outer.stmts.len() && matches!(stmt.kind, StmtKind::Expr { semi: false, .. }),
+            Parent::Init { .. } => true,
+            _ => false,
+        };
+        let [only] = &block.stmts[..] else { return None };
+        let StmtKind::Expr { expr: inner, semi: false } = &only.kind else { return None };
+        let room = [Span::new(block.span.lo + 1, only.span.lo), Span::new(only.span.hi, block.span.hi - 1)];
+        if !stands_alone || !expr.attrs.is_empty() || room.iter().any(|span| !trivia::comments(self.text, *span).is_empty()) {
+            return None;
+        }
+        // Theirs stays: the braces are as they were written.
+        let original = self.rope.original();
+        let (lo, hi) = (self.rope.origin(expr.span.lo), self.rope.origin(expr.span.hi - 1) + 1);
+        let labelled = original[..lo].trim_end().ends_with(':');
+        let _ = hi;
+        if !labelled && (self.is_as_it_was(expr.span) || original[lo..].starts_with('{')) {
+            return None;
+        }
+        self.edit(expr.span, trivia::reindent(self.src(inner.span), indent_of(self.text, inner.span.lo), indent_of(self.text, expr.span.lo)), RULE)
+    }
+
+    /// Statements behind one that leaves, where it did so only under a condition before this run.
+    pub fn behind_a_jump(&self, block: &'a crate::syntax::Block) -> Option<EditGroup> {
+        let leaves = |stmt: &crate::syntax::Stmt| match &stmt.kind {
+            StmtKind::Expr { expr, .. } => matches!(expr.kind, ExprKind::Return(_) | ExprKind::Break { .. } | ExprKind::Continue { .. }) && stmt.attrs.is_empty(),
+            _ => false,
+        };
+        let at = block.stmts.iter().position(leaves)?;
+        let stmt = &block.stmts[at];
+        let StmtKind::Expr { expr, .. } = &stmt.kind else { return None };
+        let is_body = matches!(self.nodes.owners.get(&block.span.lo), Some(nodes::Owner::Function(_)));
+        let original = self.rope.original();
+        let value = match &expr.kind {
+            ExprKind::Return(Some(value)) if is_body => Some(self.src(value.span).to_owned()),
+            _ => None,
+        };
+        match block.stmts[at + 1..].last() {
+            Some(last) => {
+                // Side by side since this run, not before.
+                if self.is_as_it_was(stmt.span.to(block.stmts[at + 1].span)) || block.stmts[at + 1..].iter().any(|stmt| matches!(stmt.kind, StmtKind::Item(_))) {
+                    return None;
+                }
+                match value {
+                    Some(value) => self.edit(Span::new(stmt.span.lo, last.span.hi), value, RULE),
+                    None => self.edit(Span::new(stmt.span.hi, last.span.hi), "", RULE),
+                }
+            }
+            None => {
+                // `return x;` as a function's end, since this run.
+                let value = value?;
+                let lo = self.rope.origin(stmt.span.hi - 1) + 1;
+                let rest = original.get(lo..self.rope.origin(block.span.hi - 1)).unwrap_or("");
+                (rest.contains('}') || rest.contains(';')).then(|| self.edit(stmt.span, value, RULE)).flatten()
+            }
+        }
     }
 
     fn fold_logic(&self, expr: &'a Expr, is_and: bool, lhs: &'a Expr, rhs: &'a Expr) -> Option<EditGroup> {

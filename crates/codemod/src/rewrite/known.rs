@@ -65,6 +65,13 @@ pub struct Payload {
     pub taken: bool,
 }
 
+/// What a method of a retired type always gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    Always(bool),
+    Some(Mode),
+}
+
 /// A reduced expression.
 #[derive(Debug, Clone)]
 pub enum Red {
@@ -145,6 +152,17 @@ impl<'a> Cx<'a> {
                 _ => None,
             },
             ExprKind::MethodCall { recv, method, args, .. } => self.eval_method(expr, recv, &method.text, args),
+            // `Enum::method(&value)`
+            ExprKind::Call { callee, args } if args.len() == 1 => {
+                let ExprKind::Path(path) = &callee.kind else { return None };
+                let (retired, answer) = self.method_value(path)?;
+                let rule = retired.rule().to_owned();
+                match answer {
+                    Answer::Always(value) if self.is_pure(&args[0]) => Some(Red::Bool(value, rule)),
+                    Answer::Always(value) => Some(Red::Expr(self.effect_then(self.an.ty(&args[0]), self.src(args[0].span), &value.to_string()), rule)),
+                    Answer::Some(mode) => Some(Red::Some(self.payload(&args[0], mode, &rule))),
+                }
+            }
             ExprKind::Try(inner) => match self.eval(inner)? {
                 Red::Some(payload) | Red::Ok(payload) => Some(self.payload_value(payload)),
                 Red::SomeCode(code, rule) | Red::OkCode(code, rule) => Some(Red::Expr(code, rule)),
@@ -152,6 +170,29 @@ impl<'a> Cx<'a> {
             },
             _ => None,
         }
+    }
+
+    /// A method of a retired type, named by path: what it answers.
+    pub fn method_value(&self, path: &crate::syntax::Path) -> Option<(Retired<'a>, Answer)> {
+        let found = self.an.path(path)?;
+        if path.segs.len() != found.taken + 1 {
+            return None;
+        }
+        let retired = self.retired_path(path)?;
+        let name = &path.last().name.text;
+        let (always, some) = match &retired {
+            Retired::Enum(rule) => (&rule.spec.always, Some(&rule.spec.some)),
+            Retired::Wrapper(rule) => (&rule.spec.always, None),
+        };
+        if let Some(&value) = always.get(name) {
+            return Some((retired, Answer::Always(value)));
+        }
+        let mode = match some?.get(name)? {
+            Borrow::Ref => Mode::Ref,
+            Borrow::Mut => Mode::Mut,
+            Borrow::Move => Mode::Move,
+        };
+        Some((retired, Answer::Some(mode)))
     }
 
     /// Like [`Self::eval`], and also a local that stands where the option stood: our own edits leave such.
@@ -287,6 +328,19 @@ impl<'a> Cx<'a> {
                 let value = method == "is_some";
                 Red::Expr(self.effect_then(&payload.ty, &payload.base.text, &value.to_string()), rule)
             }
+            "iter" | "iter_mut" | "into_iter" => {
+                let mode = match (method, payload.mode) {
+                    ("iter", _) => Mode::Ref,
+                    ("iter_mut", _) => Mode::Mut,
+                    (_, mode) => mode,
+                };
+                let value = self.value_code(&Payload { mode, ..payload.clone() }, true).text;
+                Red::Expr(Code::tight(format!("std::iter::once({value})")), rule)
+            }
+            "as_slice" => {
+                let value = self.value_code(&Payload { mode: Mode::Ref, ..payload.clone() }, true).text;
+                Red::Expr(Code::tight(format!("std::slice::from_ref({value})")), rule)
+            }
             "is_some_and" | "is_none_or" | "and_then" => Red::Expr(self.apply(args.first()?, &payload)?, rule),
             "map" => Red::SomeCode(self.apply(args.first()?, &payload)?, rule),
             "map_or" | "map_or_else" => Red::Expr(self.apply(args.get(1)?, &payload)?, rule),
@@ -294,17 +348,22 @@ impl<'a> Cx<'a> {
         })
     }
 
-    /// Whether the same place is read again behind a `take()`.
+    /// Whether the same place is looked at again behind a `take()`: what it left there was `None`.
     fn later_reads(&self, expr: &Expr, payload: &Payload) -> bool {
-        let Some(root) = payload.root else { return false };
+        let Some(root) = payload.root else { return true };
+        let local = &self.an.locals[root];
         let text = payload.base.text.as_str();
-        self.nodes.exprs.iter().any(|other| {
-            other.span.lo >= expr.span.hi
-                && self.an.function_of.get(&other.id) == self.an.function_of.get(&expr.id)
-                && matches!(&other.kind, ExprKind::Field { base, member, .. }
-                    if self.src(base.span) == text && self.root(base) == Some(root)
-                        && matches!(self.retired(self.an.ty(base)), Some(Retired::Wrapper(rule)) if rule.spec.payload == member.text))
-        })
+        let same_place = |at: usize| self.text[at..].starts_with(text);
+        if local.kind == crate::analysis::LocalKind::SelfParam {
+            // It outlives the function: any other look at it counts.
+            let other = format!("{text}.");
+            return self.text.match_indices(&other).any(|(at, _)| !expr.span.contains(Span::new(at, at + other.len())));
+        }
+        // Round a loop again.
+        let loops = self.nodes.ancestors(expr).iter().any(|outer| {
+            matches!(outer.kind, ExprKind::Loop { .. } | ExprKind::While { .. } | ExprKind::For { .. } | ExprKind::Closure { .. }) && !outer.span.contains(local.span)
+        });
+        loops || local.uses.iter().any(|at| at.span.lo >= expr.span.hi && same_place(at.span.lo))
     }
 
     // --- payloads as text
@@ -346,9 +405,23 @@ impl<'a> Cx<'a> {
                 if payload.place && self.used_later(payload) && self.is_retired_itself(&payload.ty) {
                     return Code::tight(format!("{}.clone()", base.at_least(Prec::Tight)));
                 }
+                // Out of its box.
+                if matches!(&payload.ty, Type::Adt(..)) && !self.is_retired_itself(&payload.ty) && payload.full.text == base.text {
+                    return unary("*", base);
+                }
                 payload.full.clone()
             }
-            Mode::Clone => Code::tight(format!("{}.clone()", base.at_least(Prec::Tight))),
+            Mode::Clone => {
+                // Through smart pointers and references of references it has to be said what is cloned.
+                let steps = self.world.autoderef(&payload.ty);
+                let depth = steps.iter().position(|step| self.is_retired_itself(step)).unwrap_or(0);
+                let plain = depth == 0 || (depth == 1 && matches!(payload.ty, Type::Ref(..)));
+                if plain {
+                    Code::tight(format!("{}.clone()", base.at_least(Prec::Tight)))
+                } else {
+                    Code::tight(format!("({}{}).clone()", "*".repeat(depth), base.at_least(Prec::Unary)))
+                }
+            }
         }
     }
 
@@ -589,7 +662,32 @@ impl<'a> Cx<'a> {
         let (code, rule) = match red {
             Red::Some(payload) => {
                 // Scrutinees are somebody else's.
-                if self.is_scrutinee(expr) {
+                if self.in_scrutinee(expr) {
+                    return None;
+                }
+                let mut payload = payload;
+                match self.nodes.parent(expr) {
+                    // The option as a place: nothing stands for that.
+                    Some(Parent::Expr(outer)) => match &outer.kind {
+                        ExprKind::Ref { .. } | ExprKind::RawRef(_) => return None,
+                        ExprKind::Assign { lhs, .. } if lhs.id == expr.id => return None,
+                        ExprKind::MethodCall { recv, method, .. }
+                            if recv.id == expr.id
+                                && payload.mode == Mode::Place
+                                && matches!(
+                                    method.text.as_str(),
+                                    "insert" | "replace" | "get_or_insert" | "get_or_insert_with" | "get_or_insert_default" | "take_if" | "take" | "as_mut_slice"
+                                ) =>
+                        {
+                            return None;
+                        }
+                        // Formatting only looks.
+                        ExprKind::Macro(mac) if payload.mode == Mode::Place && mac.path.last().name.text != "vec" && mac.path.last().name.text != "dbg" => payload.mode = Mode::Ref,
+                        _ => {}
+                    },
+                    _ => {}
+                }
+                if matches!(expr.kind, ExprKind::Ref { .. }) {
                     return None;
                 }
                 // `self.last?.payload` as what a function gives: the option itself.
@@ -677,18 +775,49 @@ impl<'a> Cx<'a> {
         .filter(|payload| payload.mode != Mode::Clone)
     }
 
+    /// A scrutinee, or the beginning of the chain that is one.
+    fn in_scrutinee(&self, expr: &Expr) -> bool {
+        let mut at = expr;
+        loop {
+            if self.is_scrutinee(at) {
+                return true;
+            }
+            match self.nodes.parent(at) {
+                Some(Parent::Expr(outer)) => match &outer.kind {
+                    ExprKind::MethodCall { recv, method, .. } if recv.id == at.id && matches!(method.text.as_str(), "as_ref" | "as_mut" | "clone" | "cloned" | "take") => at = outer,
+                    ExprKind::Paren(_) | ExprKind::Ref { .. } => at = outer,
+                    _ => return false,
+                },
+                _ => return false,
+            }
+        }
+    }
+
     fn is_scrutinee(&self, expr: &Expr) -> bool {
         match self.nodes.parent(expr) {
             Some(Parent::Expr(outer)) => match &outer.kind {
                 ExprKind::Paren(_) | ExprKind::Ref { .. } => self.is_scrutinee(outer),
-                ExprKind::Tuple(_) => self.is_scrutinee(outer),
+                ExprKind::Tuple(exprs) => match self.nodes.parent(outer) {
+                    // Part of a tuple that a `let` takes apart: matched if that part of the pattern does.
+                    Some(Parent::Init { stmt, .. }) => match &stmt.kind {
+                        crate::syntax::StmtKind::Let { pat, .. } => match &pat.kind {
+                            PatKind::Tuple(parts) if parts.len() == exprs.len() => {
+                                let at = exprs.iter().position(|part| part.id == expr.id);
+                                at.is_some_and(|at| !matches!(parts[at].kind, PatKind::Ident { .. } | PatKind::Wild))
+                            }
+                            _ => false,
+                        },
+                        _ => false,
+                    },
+                    _ => self.is_scrutinee(outer),
+                },
                 ExprKind::Match { scrutinee, .. } => scrutinee.id == expr.id,
                 ExprKind::Let { value, .. } => value.id == expr.id,
                 ExprKind::Macro(mac) => matches!(&mac.args, MacroArgs::Matches { value, .. } if value.id == expr.id),
                 _ => false,
             },
             Some(Parent::Init { stmt, .. }) => {
-                matches!(&stmt.kind, crate::syntax::StmtKind::Let { pat, .. } if !matches!(pat.kind, PatKind::Ident { .. } | PatKind::Wild))
+                matches!(&stmt.kind, crate::syntax::StmtKind::Let { pat, .. } if !matches!(pat.kind, PatKind::Ident { .. } | PatKind::Wild | PatKind::Tuple(_)))
             }
             _ => false,
         }
@@ -696,7 +825,11 @@ impl<'a> Cx<'a> {
 
     /// `filter_map(|x| Some(e))` is `map(|x| e)`; where `e` is `x`, the adapter goes.
     fn in_closure(&self, expr: &'a Expr, code: &Code, rule: &str) -> Option<EditGroup> {
-        let inner = code.text.strip_prefix("Some(")?.strip_suffix(')')?;
+        let (wraps, inner) = match (code.text.strip_prefix("Some("), code.text.strip_prefix("Ok(")) {
+            (Some(rest), _) => ("Some", rest.strip_suffix(')')?),
+            (_, Some(rest)) => ("Ok", rest.strip_suffix(')')?),
+            _ => return None,
+        };
         let Some(Parent::Expr(closure)) = self.nodes.parent(expr) else { return None };
         let ExprKind::Closure { params, body, .. } = &closure.kind else { return None };
         if body.id != expr.id || params.len() != 1 || leaves_closure(body) {
@@ -704,16 +837,37 @@ impl<'a> Cx<'a> {
         }
         let Some(Parent::Expr(call)) = self.nodes.parent(closure) else { return None };
         let ExprKind::MethodCall { recv, dot, method, args, parens, .. } = &call.kind else { return None };
-        if args.len() != 1 || !matches!(method.text.as_str(), "filter_map" | "and_then") {
+        let (pat, _) = &params[0];
+        let is_identity = matches!(&pat.kind, PatKind::Ident { name, by_ref: false, .. } if name.text == inner);
+        // `|x| Some(x)` is `Some`.
+        if args.len() == 1 && is_identity && wraps == "Some" && matches!(method.text.as_str(), "map" | "flat_map") {
+            return self.edit(closure.span, "Some", rule);
+        }
+        if args.len() != 1 || !matches!(method.text.as_str(), "filter_map" | "and_then") || (wraps == "Ok" && method.text != "and_then") {
             return None;
         }
         let recv_ty = self.an.ty(recv);
+        if wraps == "Ok" {
+            // `and_then(|x| Ok(x))` hands on what is there.
+            let is_result = matches!(recv_ty, Type::Adt(def, _) if Some(*def) == self.world.canonical("std::result::Result"));
+            return match (is_result, is_identity) {
+                (true, true) => self.edit(Span::new(recv.span.hi, parens.hi), "", rule),
+                (true, false) => {
+                    let edits = vec![Edit::new(method.span, "map", rule), Edit::new(expr.span, inner.to_owned(), rule)];
+                    (!self.is_frozen(call.span)).then_some(EditGroup { edits })
+                }
+                _ => None,
+            };
+        }
         let is_option = matches!(recv_ty, Type::Adt(def, _) if Some(*def) == self.world.canonical("std::option::Option"));
         if method.text == "and_then" && !is_option {
             return None;
         }
-        let (pat, _) = &params[0];
-        let is_identity = matches!(&pat.kind, PatKind::Ident { name, by_ref: false, .. } if name.text == inner);
+        // `filter_map(|x| Some(x.clone()))`
+        let clones = matches!(&pat.kind, PatKind::Ident { name, by_ref: false, .. } if inner == format!("{}.clone()", name.text));
+        if clones && method.text == "filter_map" {
+            return self.edit(Span::new(method.span.lo, parens.hi), "cloned()", rule);
+        }
         if is_identity {
             // From the receiver's end, so that a line of its own goes whole.
             return self.edit(Span::new(recv.span.hi, parens.hi), "", rule);
@@ -849,6 +1003,19 @@ impl<'a> Cx<'a> {
     /// A wrapping function as a value: `.map(Enum::Survivor)` goes.
     fn function_value(&self, expr: &'a Expr) -> Option<EditGroup> {
         let ExprKind::MethodCall { recv, method, args, parens, .. } = &expr.kind else { return None };
+        // A method as a value: `.filter_map(Enum::into_inner)` goes, `.all(Enum::is_that)` answers by itself.
+        for arg in args {
+            let ExprKind::Path(path) = &arg.kind else { continue };
+            let Some((retired, answer)) = self.method_value(path) else { continue };
+            return match answer {
+                Answer::Always(value) => self.edit(arg.span, format!("|_| {value}"), retired.rule()),
+                Answer::Some(_) if args.len() == 1 && matches!(method.text.as_str(), "filter_map" | "and_then") => {
+                    self.edit(Span::new(recv.span.hi, parens.hi), "", retired.rule())
+                }
+                Answer::Some(_) if method.text == "map" && args.len() == 1 => self.edit(arg.span, "Some", retired.rule()),
+                Answer::Some(_) => None,
+            };
+        }
         if args.len() != 1 || !matches!(method.text.as_str(), "map" | "and_then" | "map_ok") {
             return None;
         }

@@ -25,6 +25,7 @@ pub use rules::{EnumRule, Retired, Rules, WrapperRule};
 pub struct Cx<'a> {
     pub world: &'a World,
     pub rules: &'a Rules,
+    pub id: crate::world::FileId,
     pub file: &'a File,
     pub text: &'a str,
     pub an: &'a Analysis,
@@ -108,7 +109,7 @@ impl<'a> Cx<'a> {
             groups.push(group);
         };
         for at in &self.nodes.lets {
-            offer(self.collapse_let(at).or_else(|| self.let_and_return(at)), &mut groups);
+            offer(self.collapse_let(at).or_else(|| self.assigned_at_once(at)).or_else(|| self.let_and_return(at)), &mut groups);
         }
         // Patterns of parameters.
         for (_, f) in &self.nodes.functions {
@@ -119,10 +120,21 @@ impl<'a> Cx<'a> {
         for expr in &self.nodes.exprs {
             offer(self.rewrite_expr(expr), &mut groups);
         }
+        for block in &self.nodes.blocks {
+            offer(self.behind_a_jump(block), &mut groups);
+        }
         groups
     }
 
     fn rewrite_expr(&self, expr: &'a Expr) -> Option<EditGroup> {
+        let bound = match &expr.kind {
+            ExprKind::Closure { params, .. } => params.iter().find_map(|(pat, _)| self.rewrite_param(pat)),
+            ExprKind::For { pat, .. } => self.rewrite_param(pat),
+            _ => None,
+        };
+        if bound.is_some() {
+            return bound;
+        }
         self.fold(expr).or_else(|| self.reduce(expr)).or_else(|| self.collapse(expr))
     }
 }

@@ -41,6 +41,7 @@ pub struct Nodes<'a> {
     pub by_id: HashMap<ExprId, &'a Expr>,
     pub owners: HashMap<usize, Owner<'a>>,
     pub lets: Vec<LetStmt<'a>>,
+    pub blocks: Vec<&'a Block>,
     pub functions: Vec<(&'a Item, &'a FnItem)>,
     /// Items in the order of the text, nested ones too, with the item around them.
     pub items: Vec<(&'a Item, Option<&'a Item>)>,
@@ -77,6 +78,7 @@ impl<'a> Nodes<'a> {
     }
 
     fn block(&mut self, block: &'a Block) {
+        self.blocks.push(block);
         for (at, stmt) in block.stmts.iter().enumerate() {
             match &stmt.kind {
                 StmtKind::Let { init, diverge, .. } => {

@@ -123,10 +123,16 @@ impl<'a> Cx<'a> {
                     Some(rule) => rule,
                     None => {
                         let outs: Vec<(Span, PatOut)> = fields.iter().map(|field| (field.pat.span, self.pat(&field.pat, None))).collect();
-                        return self.rebuild(pat, outs, false);
+                        return self.rebuild(pat, outs, self.is_struct(path));
                     }
                 };
                 let mut out = PatOut::new(Kind::Always(vec![]), "_").by(&own.spec.rule);
+                // What cannot match takes nothing apart.
+                if let Some(field) = fields.iter().find(|field| field.name.text == own.spec.payload)
+                    && matches!(self.payload_pat(&field.pat, None).kind, Kind::Never)
+                {
+                    return PatOut::new(Kind::Never, text).by(&own.spec.rule);
+                }
                 for field in fields {
                     if field.name.text == own.spec.payload {
                         let payload = match subject {
@@ -154,7 +160,11 @@ impl<'a> Cx<'a> {
                 self.rebuild(pat, outs, false)
             }
             PatKind::Ref { inner, .. } => {
-                let outs = vec![(inner.span, self.pat(inner, None))];
+                let through = match subject {
+                    Some(Subject::Plain(payload)) if matches!(payload.ty, Type::Ref(..)) => Some(Subject::Plain(Payload { mode: Mode::Place, ..payload.clone() })),
+                    _ => None,
+                };
+                let outs = vec![(inner.span, self.pat(inner, through.as_ref()))];
                 let mut out = self.rebuild(pat, outs, true);
                 if out.text.ends_with("&_") {
                     out.text = "_".into();
@@ -278,7 +288,16 @@ impl<'a> Cx<'a> {
         }
         let outs: Vec<(Span, PatOut)> = elems.iter().map(|elem| (elem.span, self.pat(elem, None))).collect();
         let whole = Span::new(path.span.lo, path.span.lo + text.len());
-        self.rebuild_span(whole, outs, false)
+        self.rebuild_span(whole, outs, self.is_struct(path))
+    }
+
+    /// A struct's pattern matches whenever its parts do.
+    fn is_struct(&self, path: &Path) -> bool {
+        match self.an.path(path).map(|found| self.world.unalias(found.res.clone())) {
+            Some(Res::Def(def)) => matches!(self.world.defs[def].kind, crate::world::DefKind::Struct { .. }),
+            Some(Res::SelfTy) => path.segs.len() == 1,
+            _ => false,
+        }
     }
 
     fn or_pat(&self, pat: &'a Pat, cases: &'a [Pat], subject: Option<&Subject>) -> PatOut {

@@ -33,6 +33,8 @@ pub struct Rules {
     pub distinctive: BTreeSet<String>,
     pub suggest: HashMap<String, String>,
     pub needles: Vec<String>,
+    /// Implementations that the new names would make equal to another: file and where the item begins.
+    pub conflicting_impls: HashSet<(usize, usize)>,
     /// Packages that the rules speak of: code that cannot reach one of them is not theirs.
     pub packages: BTreeSet<String>,
 }
@@ -90,6 +92,7 @@ impl Rules {
             distinctive: BTreeSet::new(),
             suggest: HashMap::new(),
             needles: vec![],
+            conflicting_impls: HashSet::new(),
             packages: BTreeSet::new(),
         };
         for migration in migrations {
@@ -159,6 +162,7 @@ impl Rules {
             rules.needles.extend(migration.needles());
             rules.packages.extend(migration.surface.iter().map(|surface| surface.package.clone()));
         }
+        rules.conflicting_impls = conflicts(world, &rules);
         Ok(rules)
     }
 
@@ -195,4 +199,43 @@ impl Rules {
             _ => None,
         })
     }
+}
+
+/// Implementations that differ only by a retired type and its successor.
+fn conflicts(world: &World, rules: &Rules) -> HashSet<(usize, usize)> {
+    fn follow(world: &World, rules: &Rules, ty: &Type, touched: &mut bool) -> Type {
+        let mut all = |types: &[Type], touched: &mut bool| types.iter().map(|ty| follow(world, rules, ty, touched)).collect::<Vec<_>>();
+        match ty {
+            Type::Adt(def, args) => {
+                let def = match rules.retired_def(*def) {
+                    Some(retired) => {
+                        *touched = true;
+                        retired.becomes()
+                    }
+                    None => *def,
+                };
+                Type::Adt(def, all(args, touched))
+            }
+            Type::Ref(mutable, inner) => Type::Ref(*mutable, Box::new(follow(world, rules, inner, touched))),
+            Type::Tuple(types) => Type::Tuple(all(types, touched)),
+            Type::Slice(inner) => Type::Slice(Box::new(follow(world, rules, inner, touched))),
+            other => other.clone(),
+        }
+    }
+    let mut seen: HashMap<String, Vec<(usize, usize, bool)>> = HashMap::new();
+    for it in world.impls.iter().filter(|it| !world.files[it.file].path.starts_with('<') && !rules.deleted_mods.contains_key(&it.module)) {
+        let Some(path) = &it.of_trait else { continue };
+        let params: Vec<String> = it.generics.params.iter().map(|param| param.name.text.clone()).collect();
+        let ctx = crate::world::TypeCtx { module: it.module, params: &params, self_ty: None, scopes: &[] };
+        let mut touched = false;
+        let own = follow(world, rules, &world.lower_ty(&ctx, &it.self_ty), &mut touched);
+        let args: Vec<Type> = path.last().args.iter().flat_map(|args| &args.types).map(|ty| follow(world, rules, &world.lower_ty(&ctx, ty), &mut touched)).collect();
+        if std::iter::once(&own).chain(&args).any(|ty| !ty.peeled().is_known()) {
+            continue;
+        }
+        let name = world.trait_of(it.module, path).map_or_else(|| path.last().name.text.clone(), |def| world.defs[def].canonical.clone());
+        let krate = world.mods[it.module].krate;
+        seen.entry(format!("{krate} {name} {args:?} {own:?}")).or_default().push((it.file, it.span.lo, touched));
+    }
+    seen.into_values().filter(|same| same.len() > 1).flatten().filter(|(_, _, touched)| *touched).map(|(file, lo, _)| (file, lo)).collect()
 }

@@ -435,6 +435,10 @@ impl World {
                     kind,
                     has_cfg,
                     derives: derives(item),
+                    private_fields: match &item.kind {
+                        ItemKind::Struct(it) => it.fields.iter().filter(|field| field.vis == Vis::Private).map(|field| field.name.clone()).collect(),
+                        _ => vec![],
+                    },
                 });
                 self.by_canonical.entry(canonical).or_insert(id);
                 let entry = Entry { vis: item.vis.clone(), kind: EntryKind::Def(id), span, file };

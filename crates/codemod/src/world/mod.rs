@@ -143,6 +143,8 @@ pub struct Def {
     pub kind: DefKind,
     pub has_cfg: bool,
     pub derives: Vec<String>,
+    /// Fields that only the module itself sees.
+    pub private_fields: Vec<String>,
 }
 
 #[derive(Debug)]
