@@ -26,9 +26,10 @@ pub struct MeanReverting {
 }
 
 impl Default for MeanReverting {
-    /// ρ = 0.85, a cost of 0.05 a unit, episodes of 200 steps.
+    /// ρ = 0.85, a cost of 0.2 a unit, episodes of 200 steps. Betting on the return whatever it costs gains 58 % of
+    /// what the best policy does.
     fn default() -> Self {
-        Self::new(0.85, 0.05, 200)
+        Self::new(0.85, 0.2, 200)
     }
 }
 
@@ -312,7 +313,7 @@ mod tests {
         let none = mean_return(|_| 1);
         assert_eq!(none, 0.0);
         assert!(
-            best > 1.02 * eager && eager > lazy.abs() && best > 15.0,
+            best > 1.5 * eager && eager > lazy.abs() && best > 15.0,
             "best {best}, eager {eager}, lazy {lazy}"
         );
     }

@@ -111,7 +111,7 @@ fn outer_pair() -> Outcome {
     let between = empty_outer - empty.total.mean_ms;
     let sum = report.total.mean_ms + between;
     println!(
-        "figure: phases of a step, sum = {:.2} us | outer pair {:.2} us, of it {:.2} us between records, {ROWS} rows, tf32",
+        "\nfigure: phases of a step, sum = {:.2} us | outer pair {:.2} us, of it {:.2} us between records, {ROWS} rows, tf32",
         1e3 * sum,
         1e3 * outer,
         1e3 * between
