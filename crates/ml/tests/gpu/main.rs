@@ -5,6 +5,7 @@
 mod acting;
 mod against_oracle;
 mod behaviour;
+mod by_hand;
 mod learning;
 #[path = "../shared/problem.rs"]
 mod problem;
@@ -23,6 +24,7 @@ fn main() {
     let tests = [
         against_oracle::TESTS,
         behaviour::TESTS,
+        by_hand::TESTS,
         acting::TESTS,
         learning::TESTS,
         profile::TESTS,
