@@ -8,6 +8,7 @@
 //! What is not done: calls are never moved, statements never reordered, and no dependency is added.
 
 mod callers;
+mod hidden;
 mod layout;
 mod literals;
 mod places;

@@ -81,6 +81,16 @@ pub fn add_imports(
     (spellings, scope.place(&missing))
 }
 
+/// The edits that import a name which is already written in the module without a path; none if it is in scope.
+pub fn import_written(cx: &Cx<'_>, items: &[Item], module: ModId, path: &[&str]) -> Vec<Edit> {
+    let path: Vec<String> = path.iter().map(|&seg| seg.to_owned()).collect();
+    let scope = ModuleImports { cx, items, module };
+    if scope.in_scope(&path).is_some() || !scope.has_room() {
+        return vec![];
+    }
+    scope.place(&[&path])
+}
+
 /// A leaf of a `use` with its whole path.
 #[derive(Debug)]
 struct Leaf<'a> {

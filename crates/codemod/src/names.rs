@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use crate::analysis::PathRole;
 use crate::edit::{Edit, EditGroup};
 use crate::rewrite::{Cx, Retired};
-use crate::syntax::Span;
+use crate::syntax::{ItemKind, Span};
 use crate::world::{DefId, ModId, Ns, Res, Scope};
 
 pub use imports_of::{UseScope, edit_imports, item_extent, scopes, taken_from, usage};
@@ -106,6 +106,7 @@ fn rename_one(cx: &Cx<'_>, path: &crate::syntax::Path, taken: usize, module: Mod
     let last = &path.segs[taken - 1].name;
     if taken == 1 {
         let text = match cx.name_for(module, new) {
+            Written::Bare(name) | Written::Import(name) if shadowed(cx, &name, path.span) => cx.full_path(module, new),
             Written::Bare(name) | Written::Import(name) => name,
             Written::Path(path) => path,
         };
@@ -144,6 +145,25 @@ fn rename_one(cx: &Cx<'_>, path: &crate::syntax::Path, taken: usize, module: Mod
         }
         _ => Some(Edit::new(last.span, new_name, rule)),
     }
+}
+
+/// A generic parameter or an item of a function's body has the name where it would stand.
+fn shadowed(cx: &Cx<'_>, name: &str, at: Span) -> bool {
+    cx.nodes.items.iter().any(|(item, _)| {
+        let params = match &item.kind {
+            ItemKind::Fn(it) => Some(&it.sig.generics),
+            ItemKind::Impl(it) => Some(&it.generics),
+            ItemKind::Struct(it) => Some(&it.generics),
+            ItemKind::Enum(it) => Some(&it.generics),
+            ItemKind::Trait(it) => Some(&it.generics),
+            ItemKind::TypeAlias { generics, .. } => Some(generics),
+            _ => None,
+        };
+        let param = item.span.contains(at) && params.is_some_and(|generics| generics.params.iter().any(|param| param.name.text == name));
+        let local = item.name.as_ref().is_some_and(|own| own.text == name)
+            && cx.nodes.functions.iter().any(|(around, _)| around.span != item.span && around.span.contains(item.span) && around.span.contains(at));
+        param || local
+    })
 }
 
 /// How often each identifier stands in a stretch.

@@ -4,6 +4,7 @@
 //! [`World`](crate::world); each file goes through rounds of rewrites until nothing more is proposed; tests, modules and
 //! targets that are dead are deleted; new names are written; what is left is reported.
 
+mod folded;
 mod manifests;
 mod records;
 mod sources;
@@ -91,44 +92,22 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
     let mut world = World::build(&found.specs, &surfaces, &found);
     let rules = Rules::compile(&mut world, migrations)?;
     docs::prepare(&mut world, &|file| found.hits.contains(&file.path) || file.is_fragment);
-    let mut session = Session::new(&world, &rules);
-    for id in 0..world.files.len() {
-        let file = &world.files[id];
-        if file.path.starts_with('<') || file.contexts.is_empty() {
-            continue;
-        }
-        let at = session.add(id);
-        let work = &mut session.works[at];
-        work.hit = found.hits.contains(&work.path) || file.is_fragment;
-        work.keep = !found.in_scope(&work.path)
-            || work.contexts.iter().any(|context| rules.kept_mods.contains(context))
-            || work.contexts.iter().any(|context| !found.can_see(&world, *context, &rules));
-        if let Err(err) = &file.parsed
-            && found.hits.contains(&file.path)
-        {
-            work.refused = Some(whole(err.at, format!("the file does not parse: {}", err.message), "repair it, then run again"));
-        } else if file.parsed.is_err() {
-            work.keep = true;
-        } else if found.hits.contains(&file.path) && sources::is_generated(&file.text) && !work.keep {
-            work.refused = Some(whole(0, "the file is generated".into(), "change what generates it"));
-        }
-    }
-    session.proven = proven(&world, &rules, &options.evidence);
+    let proven = proven(&world, &rules, &options.evidence);
     records.extend(orphans(&world, &rules, &found));
-    let befores = rewrite(&mut session)?;
-    let mut deleted = Vec::new();
+    let mut held = HashSet::new();
     let mut extra: Vec<(usize, Leftover)> = Vec::new();
-    // Deletions leave things unused, and what is unused may have held up a deletion.
-    loop {
-        let gone = delete::test_code(&mut session)?;
-        let none = gone.is_empty();
-        deleted.extend(gone);
-        let mods = delete::orphaned_mods(&mut session)?;
-        let tidied = tidy_all(&mut session, &befores, &mut deleted)?;
-        if none && !mods && !tidied {
-            break;
+    // A function that came to nothing stays as it was, and what follows from that is seen by doing it all again.
+    let (mut session, mut deleted) = loop {
+        let mut session = open(&world, &rules, &found);
+        session.proven.clone_from(&proven);
+        session.held.clone_from(&held);
+        let deleted = fold(&mut session)?;
+        let hollow = folded::functions(&mut session);
+        if hollow.is_subset(&held) {
+            break (session, deleted);
         }
-    }
+        held.extend(hollow);
+    };
     let (mods, left) = delete::modules(&mut session)?;
     deleted.extend(mods);
     extra.extend(left);
@@ -156,6 +135,51 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
     changes.sort_by(|a, b| a.path().cmp(b.path()));
     let unchanged = found.n_files - changes.len().min(found.n_files);
     Ok(Plan { changes, records, unchanged })
+}
+
+/// The files of a run, each with what may be done to it.
+fn open<'w>(world: &'w World, rules: &'w Rules, found: &sources::Sources<'_>) -> Session<'w> {
+    let mut session = Session::new(world, rules);
+    for id in 0..world.files.len() {
+        let file = &world.files[id];
+        if file.path.starts_with('<') || file.contexts.is_empty() {
+            continue;
+        }
+        let at = session.add(id);
+        let work = &mut session.works[at];
+        work.hit = found.hits.contains(&work.path) || file.is_fragment;
+        work.keep = !found.in_scope(&work.path)
+            || work.contexts.iter().any(|context| rules.kept_mods.contains(context))
+            || work.contexts.iter().any(|context| !found.can_see(world, *context, rules));
+        if let Err(err) = &file.parsed
+            && found.hits.contains(&file.path)
+        {
+            work.refused = Some(whole(err.at, format!("the file does not parse: {}", err.message), "repair it, then run again"));
+        } else if file.parsed.is_err() {
+            work.keep = true;
+        } else if found.hits.contains(&file.path) && sources::is_generated(&file.text) && !work.keep {
+            work.refused = Some(whole(0, "the file is generated".into(), "change what generates it"));
+        }
+    }
+    session
+}
+
+/// Rewrites, then deletes what that leaves without a use. What was deleted.
+fn fold(session: &mut Session<'_>) -> Result<Vec<delete::Deleted>, PlanError> {
+    let befores = rewrite(session)?;
+    let mut deleted = Vec::new();
+    // Deletions leave things unused, and what is unused may have held up a deletion.
+    loop {
+        let gone = delete::test_code(session)?;
+        let none = gone.is_empty();
+        deleted.extend(gone);
+        let mods = delete::orphaned_mods(session)?;
+        let tidied = tidy_all(session, &befores, &mut deleted)?;
+        if none && !mods && !tidied {
+            break;
+        }
+    }
+    Ok(deleted)
 }
 
 /// Members that the compiler misses on a new type: their receivers have that type.
@@ -458,6 +482,10 @@ fn collect_leftovers(session: &mut Session<'_>) -> Result<BTreeMap<usize, Vec<Le
         let found = session
             .view(at, context, |cx| {
                 let mut found = cx.leftovers();
+                let hollow = folded::leftovers(cx, &session.held);
+                found.retain(|left| !hollow.iter().any(|held| held.span.overlaps(left.span)));
+                found.extend(hollow);
+                found.sort_by_key(|left| left.span.lo);
                 // A module that is kept as it is may name what is retired anywhere.
                 if kept {
                     found.extend(kept_names(cx));

@@ -1,6 +1,6 @@
 //! The files of one run, between what they were and what they will be.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use crate::analysis::{Analysis, analyze};
@@ -53,13 +53,15 @@ pub struct Session<'w> {
     pub works: Vec<Work>,
     /// Members that the compiler has shown to be of a new type: file, position in the original, canonical name of the type.
     pub proven: HashMap<(FileId, usize), DefId>,
+    /// Functions that stay as they were, by file and position in the original.
+    pub held: HashSet<(FileId, usize)>,
     /// Original text, parsed, with its analysis: what was used before.
     before: HashMap<usize, (Rc<File>, Analysis)>,
 }
 
 impl<'w> Session<'w> {
     pub fn new(world: &'w World, rules: &'w Rules) -> Self {
-        Session { world, rules, works: vec![], proven: HashMap::new(), before: HashMap::new() }
+        Session { world, rules, works: vec![], proven: HashMap::new(), held: HashSet::new(), before: HashMap::new() }
     }
 
     pub fn add(&mut self, id: FileId) -> usize {
@@ -86,7 +88,7 @@ impl<'w> Session<'w> {
         let file = syntax::parse(work.rope.text())?;
         let mut analysis = analyze(self.world, &file, work.id, context);
         self.believe(work, &file, &mut analysis);
-        Ok(look_at(self.world, self.rules, work.id, &file, &work.rope, &analysis, look))
+        Ok(self.look_at(work.id, &file, &work.rope, &analysis, look))
     }
 
     /// Gives receivers the types that the compiler has shown them to have, where inference found none.
@@ -119,7 +121,7 @@ impl<'w> Session<'w> {
             let file = syntax::parse(work.rope.text())?;
             let mut analysis = analyze(self.world, &file, work.id, context);
             self.believe(work, &file, &mut analysis);
-            let frozen = frozen(&work.rope, work.id, &file, self.rules, &analysis, self.world);
+            let frozen = self.frozen(&work.rope, work.id, &file, &analysis);
             parsed.push((at, context, file, analysis, frozen));
         }
         let views: Vec<(usize, ModId, Cx<'_>)> = parsed
@@ -144,7 +146,7 @@ impl<'w> Session<'w> {
         }
         let (file, analysis) = &self.before[&at];
         let rope = Rope::new(work.rope.original());
-        Some(look_at(self.world, self.rules, work.id, file, &rope, analysis, look))
+        Some(self.look_at(work.id, file, &rope, analysis, look))
     }
 
     /// Makes edits, and sees to it that the file still parses.
@@ -213,52 +215,54 @@ impl<'w> Session<'w> {
         }
         Err(Broken { path: self.works[at].path.clone(), line: 0, rule: "rounds".into(), message: "the rewrites do not come to an end".into() })
     }
-}
 
-fn look_at<R>(world: &World, rules: &Rules, id: FileId, file: &File, rope: &Rope, analysis: &Analysis, look: impl FnOnce(&Cx<'_>) -> R) -> R {
-    let text = rope.text();
-    let frozen = frozen(rope, id, file, rules, analysis, world);
-    let cx = Cx { world, rules, id, file, text, an: analysis, nodes: Nodes::new(file), rope, frozen: &frozen };
-    look(&cx)
-}
+    fn look_at<R>(&self, id: FileId, file: &File, rope: &Rope, analysis: &Analysis, look: impl FnOnce(&Cx<'_>) -> R) -> R {
+        let frozen = self.frozen(rope, id, file, analysis);
+        let cx = Cx { world: self.world, rules: self.rules, id, file, text: rope.text(), an: analysis, nodes: Nodes::new(file), rope, frozen: &frozen };
+        look(&cx)
+    }
 
-/// What must not be touched: items and statements under a `migrate: keep` comment, and implementations for a retired enum.
-fn frozen(rope: &Rope, id: FileId, file: &File, rules: &Rules, analysis: &Analysis, world: &World) -> Vec<Span> {
-    let text = rope.text();
-    let mut out = Vec::new();
-    let nodes = Nodes::new(file);
-    for (at, _) in text.match_indices("migrate: keep") {
-        let line = syntax::trivia::line_start(text, at);
-        if !text[line..at].trim_start().starts_with("//") {
-            continue;
+    /// What must not be touched: items and statements under a `migrate: keep` comment, and implementations for a retired enum.
+    fn frozen(&self, rope: &Rope, id: FileId, file: &File, analysis: &Analysis) -> Vec<Span> {
+        let (rules, world) = (self.rules, self.world);
+        let text = rope.text();
+        let mut out = Vec::new();
+        let nodes = Nodes::new(file);
+        for (at, _) in text.match_indices("migrate: keep") {
+            let line = syntax::trivia::line_start(text, at);
+            if !text[line..at].trim_start().starts_with("//") {
+                continue;
+            }
+            let next = syntax::trivia::next_line(text, at);
+            let items = nodes.items.iter().map(|(item, _)| item.span).filter(|span| span.lo >= next);
+            let first_item = items.min_by_key(|span| span.lo);
+            let first_stmt = all_statements(file).into_iter().filter(|span| span.lo >= next).min_by_key(|span| span.lo);
+            let found = [first_item, first_stmt].into_iter().flatten().min_by_key(|span| span.lo);
+            out.extend(found);
         }
-        let next = syntax::trivia::next_line(text, at);
-        let items = nodes.items.iter().map(|(item, _)| item.span).filter(|span| span.lo >= next);
-        let stmts = nodes.owners.keys().copied().collect::<Vec<_>>();
-        let _ = stmts;
-        let first_item = items.min_by_key(|span| span.lo);
-        let first_stmt = all_statements(file).into_iter().filter(|span| span.lo >= next).min_by_key(|span| span.lo);
-        let found = [first_item, first_stmt].into_iter().flatten().min_by_key(|span| span.lo);
-        out.extend(found);
+        for (item, _) in &nodes.items {
+            if matches!(item.kind, ItemKind::Fn(_)) && rope.exact_origin(item.span.lo).is_some_and(|origin| self.held.contains(&(id, origin))) {
+                out.push(item.span);
+                continue;
+            }
+            let ItemKind::Impl(it) = &item.kind else { continue };
+            if rope.exact_origin(item.span.lo).is_some_and(|origin| rules.conflicting_impls.contains(&(id, origin))) {
+                out.push(item.span);
+                continue;
+            }
+            let syntax::TyKind::Path(path) = &it.self_ty.kind else { continue };
+            let Some(found) = analysis.path(path) else { continue };
+            if rules.deleted_mods.contains_key(&found.module) {
+                continue;
+            }
+            if let crate::world::Res::Def(def) = world.unalias(found.res.clone())
+                && rules.enums.iter().any(|rule| rule.def == def)
+            {
+                out.push(item.span);
+            }
+        }
+        out
     }
-    for (item, _) in &nodes.items {
-        let ItemKind::Impl(it) = &item.kind else { continue };
-        if rope.exact_origin(item.span.lo).is_some_and(|origin| rules.conflicting_impls.contains(&(id, origin))) {
-            out.push(item.span);
-            continue;
-        }
-        let syntax::TyKind::Path(path) = &it.self_ty.kind else { continue };
-        let Some(found) = analysis.path(path) else { continue };
-        if rules.deleted_mods.contains_key(&found.module) {
-            continue;
-        }
-        if let crate::world::Res::Def(def) = world.unalias(found.res.clone())
-            && rules.enums.iter().any(|rule| rule.def == def)
-        {
-            out.push(item.span);
-        }
-    }
-    out
 }
 
 fn all_statements(file: &File) -> Vec<Span> {

@@ -7,8 +7,8 @@ use super::sequence::{Bound, Ending, bind, leaves};
 use super::{BracketSite, Context, Draft, Tree};
 use crate::rewrite::Cx;
 use crate::rewrite::nodes::is_block_like;
-use crate::syntax::{Expr, ExprKind, Span, StmtKind, trivia};
-use crate::world::{DefId, Type};
+use crate::syntax::{Expr, ExprKind, PatKind, Span, StmtKind, trivia};
+use crate::world::{DefId, Res, Type};
 
 /// `callable`: the structs whose accessor is there, or will be.
 pub(super) fn plan(
@@ -17,6 +17,7 @@ pub(super) fn plan(
     contexts: &[Context<'_>],
     draft: &mut Draft,
 ) {
+    let mut callers: Vec<Caller<'_, '_>> = Vec::new();
     for body in &tree.bodies {
         let cx = tree.cx(body.file);
         for (item, _) in &cx.nodes.functions {
@@ -27,13 +28,70 @@ pub(super) fn plan(
                 continue;
             };
             if cx.an.functions[function.index].module == body.module {
-                Caller {
+                callers.push(Caller {
                     tree,
                     cx,
                     function,
                     steps: steps(tree, cx, &function, callable, contexts, draft),
+                });
+            }
+        }
+    }
+    for caller in &callers {
+        caller.plan(draft);
+    }
+    helpers(&callers, draft);
+}
+
+/// Functions that make one step, and the loops that call them: nobody sees there that an epoch ends.
+fn helpers(callers: &[Caller<'_, '_>], draft: &mut Draft) {
+    let mut queue: Vec<(usize, Option<String>)> = Vec::new();
+    for (n, caller) in callers.iter().enumerate() {
+        let once = caller
+            .steps
+            .iter()
+            .find(|step| matches!(step.runs, Runs::Once));
+        // Where it has a loop as well, that one's epoch is told of.
+        if let Some(step) = once
+            && caller.loops().is_empty()
+        {
+            queue.push((n, step.place.clone()));
+        }
+    }
+    let mut seen: Vec<usize> = queue.iter().map(|(n, _)| *n).collect();
+    while let Some((n, place)) = queue.pop() {
+        let helper = &callers[n];
+        let whole = helper.function.block.span;
+        if helper.ends_epoch(None, whole.lo, whole.hi) {
+            continue;
+        }
+        for (other, caller) in callers.iter().enumerate() {
+            if other == n {
+                continue;
+            }
+            for expr in caller.function.exprs(caller.cx) {
+                let Some(recv) = caller.calls(expr, helper) else {
+                    continue;
+                };
+                // The context as the caller sees it.
+                let place = match (&place, recv) {
+                    (Some(place), Some(recv)) if caller.cx.is_place(recv) => place
+                        .strip_prefix("self.")
+                        .map(|rest| format!("{}.{rest}", caller.cx.src(recv.span))),
+                    (Some(place), None) if !place.starts_with("self.") => Some(place.clone()),
+                    _ => None,
+                };
+                match runs(caller.tree, caller.cx, &caller.function, expr) {
+                    Runs::Once => {
+                        if !seen.contains(&other) && caller.loops().is_empty() {
+                            seen.push(other);
+                            queue.push((other, place));
+                        }
+                    }
+                    Runs::Loop(at) | Runs::Untold(at) => {
+                        caller.epoch_of_helper(at, helper, place.as_deref(), draft);
+                    }
                 }
-                .plan(draft);
             }
         }
     }
@@ -48,8 +106,105 @@ struct StepCall<'a> {
     root: Option<Span>,
     /// Its own type, or a reference to it: borrowed in two phases as a receiver.
     is_direct: bool,
-    /// The innermost loop around the call.
-    in_loop: Option<&'a Expr>,
+    runs: Runs<'a>,
+}
+
+/// How often a call runs where its function runs once.
+#[derive(Debug, Clone, Copy)]
+enum Runs<'a> {
+    Once,
+    /// The innermost loop around it, or the call that drives a closure as one.
+    Loop(&'a Expr),
+    /// In a closure that something else calls, once or many times.
+    Untold(&'a Expr),
+}
+
+impl<'a> Runs<'a> {
+    fn in_loop(self) -> Option<&'a Expr> {
+        match self {
+            Runs::Loop(at) => Some(at),
+            _ => None,
+        }
+    }
+}
+
+/// Methods of iterators that call their closure for each item before they return.
+const DRIVERS: [&str; 4] = ["for_each", "try_for_each", "fold", "try_fold"];
+
+/// Methods that call their closure once at most, whatever they are called on.
+const ONCE: [&str; 10] = [
+    "and_then",
+    "map_err",
+    "map_or",
+    "map_or_else",
+    "or_else",
+    "unwrap_or_else",
+    "ok_or_else",
+    "is_some_and",
+    "is_ok_and",
+    "get_or_insert_with",
+];
+
+/// Methods of iterators whose closure runs as often as somebody asks.
+const ADAPTORS: [&str; 13] = [
+    "map",
+    "flat_map",
+    "filter",
+    "filter_map",
+    "map_while",
+    "take_while",
+    "scan",
+    "inspect",
+    "any",
+    "all",
+    "find",
+    "find_map",
+    "position",
+];
+
+fn runs<'a>(tree: &Tree<'a>, cx: &'a Cx<'a>, function: &Function<'a>, expr: &Expr) -> Runs<'a> {
+    let around = function.around(cx, expr);
+    let mut untold = None;
+    for (n, outer) in around.iter().enumerate().rev() {
+        if loop_body(outer).is_some_and(|body| body.contains(expr.span)) {
+            return Runs::Loop(outer);
+        }
+        if !matches!(outer.kind, ExprKind::Closure { .. }) {
+            continue;
+        }
+        let user = around[..n]
+            .iter()
+            .rev()
+            .find(|user| !matches!(user.kind, ExprKind::Paren(_) | ExprKind::Ref { .. }));
+        match user.map(|user| (*user, &user.kind)) {
+            Some((user, ExprKind::MethodCall { recv, method, args, .. }))
+                if args.iter().any(|arg| arg.span.contains(outer.span)) =>
+            {
+                let name = method.text.as_str();
+                let is_one = ["std::option::Option", "std::result::Result"]
+                    .iter()
+                    .filter_map(|path| tree.world.canonical(path))
+                    .any(|def| matches!(cx.an.ty(recv).peeled(), Type::Adt(found, _) if *found == def));
+                if is_one || ONCE.contains(&name) {
+                    continue;
+                }
+                if DRIVERS.contains(&name) {
+                    return Runs::Loop(user);
+                }
+                if ADAPTORS.contains(&name) {
+                    return Runs::Untold(outer);
+                }
+                // `span.in_scope(|| …)`, `retry(|| …)`: has returned when a loop around it ends.
+                untold = untold.or(Some(*outer));
+            }
+            // `(|| …)()`
+            Some((_, ExprKind::Call { callee, .. })) if callee.span.contains(outer.span) => {}
+            Some((_, ExprKind::Call { .. })) => untold = untold.or(Some(*outer)),
+            // Kept: called wherever its name goes.
+            _ => return Runs::Untold(outer),
+        }
+    }
+    untold.map_or(Runs::Once, Runs::Untold)
 }
 
 fn steps<'a>(
@@ -119,18 +274,13 @@ fn steps<'a>(
                 .iter()
                 .any(|def| matches!(ty.peeled(), Type::Adt(found, _) if found == def))
             && matches!(expr.kind, ExprKind::MethodCall { .. });
-        let in_loop = function
-            .around(cx, expr)
-            .into_iter()
-            .rev()
-            .find(|outer| loop_body(outer).is_some_and(|body| body.contains(expr.span)));
         let named = cx.is_place(place).then(|| cx.src(place.span).to_owned());
         out.push(StepCall {
             expr,
             place: named,
             root: root_of(cx, place),
             is_direct,
-            in_loop,
+            runs: runs(tree, cx, function, expr),
         });
     }
     out
@@ -176,40 +326,265 @@ impl<'a> Caller<'_, 'a> {
         if self.steps.is_empty() {
             return;
         }
+        if self.is_held(draft) {
+            return;
+        }
         for expr in self.function.exprs(self.cx) {
             if let Some(through) = self.profiled(expr) {
                 self.sample(expr, through, draft);
             }
         }
+        let whole = self.loops();
+        let spans: Vec<Span> = whole.iter().map(|(at, _)| at.span).collect();
+        let mut done: Vec<(Span, Option<String>)> = Vec::new();
+        for (n, (at, step)) in whole.iter().enumerate() {
+            let next = whole.get(n + 1).map(|(next, _)| next.span);
+            self.finish(at, step, next, &spans, &mut done, draft);
+        }
+    }
+
+    /// The loops that step, those inside of another that does left out, each with its first step.
+    fn loops(&self) -> Vec<(&'a Expr, &StepCall<'a>)> {
         let mut loops: Vec<(&'a Expr, &StepCall<'a>)> = Vec::new();
         for step in &self.steps {
-            if let Some(outer) = step.in_loop
+            if let Some(outer) = step.runs.in_loop()
                 && !loops.iter().any(|(known, _)| known.id == outer.id)
             {
                 loops.push((outer, step));
             }
         }
         // A loop inside of another that steps as well ends with that one.
-        let whole: Vec<_> = loops
-            .iter()
-            .filter(|(at, _)| {
-                !loops
-                    .iter()
-                    .any(|(outer, _)| outer.id != at.id && outer.span.contains(at.span))
-            })
-            .collect();
-        let mut done: Vec<Span> = Vec::new();
-        for (n, (at, step)) in whole.iter().enumerate() {
-            let next = whole.get(n + 1).map(|(next, _)| next.span);
-            self.finish(
-                at,
-                step,
-                next,
-                &whole.iter().map(|(at, _)| at.span).collect::<Vec<_>>(),
-                &mut done,
-                draft,
-            );
+        let inner = |at: &Expr| {
+            loops
+                .iter()
+                .any(|(outer, _)| outer.id != at.id && outer.span.contains(at.span))
+        };
+        loops.iter().copied().filter(|(at, _)| !inner(at)).collect()
+    }
+
+    /// Whether the end of some epoch cannot be told, so that nothing is written in the function.
+    fn is_held(&self, draft: &mut Draft) -> bool {
+        let (rule, whole) = (self.tree.rule, self.function.block.span);
+        let mut held = Vec::new();
+        for (at, _) in self.loops() {
+            let mut places: Vec<&str> = Vec::new();
+            for step in self.steps.iter().filter(|step| at.span.contains(step.expr.span)) {
+                let place = step.place.as_deref().unwrap_or("context");
+                if !places.contains(&place) {
+                    places.push(place);
+                }
+            }
+            let missing: Vec<&str> = places
+                .iter()
+                .copied()
+                .filter(|place| !self.ends_epoch(Some(place), at.span.lo, whole.hi))
+                .collect();
+            if places.len() < 2 || missing.is_empty() {
+                continue;
+            }
+            held.push(at.span);
+            let names: Vec<String> = places.iter().map(|place| format!("`{place}`")).collect();
+            let codes: Vec<String> = missing
+                .iter()
+                .map(|place| format!("`{place}.{}().{}();`", rule.accessor, rule.finish))
+                .collect();
+            draft.sites.push(self.site(
+                self.head(at),
+                format!(
+                    "this loop calls `{}` of several contexts, {}: which of them a batch is for, and which stream is waited for, cannot be told",
+                    rule.method,
+                    names.join(" and ")
+                ),
+                format!(
+                    "hand each batch's own context to what samples it, `…, {}.{}())`, and behind the loop, once the stream of each has been waited for: {}",
+                    places[0],
+                    rule.accessor,
+                    codes.join(" ")
+                ),
+            ));
         }
+        for step in &self.steps {
+            let Runs::Untold(at) = step.runs else { continue };
+            if self.ends_epoch(None, whole.lo, whole.hi) || held.contains(&at.span) {
+                continue;
+            }
+            held.push(at.span);
+            let place = step.place.as_deref().unwrap_or("context");
+            draft.sites.push(self.site(
+                self.head(at),
+                format!(
+                    "`{}` is called in a closure, so neither how often it runs nor where its epoch ends can be told",
+                    rule.method
+                ),
+                format!(
+                    "hand `{place}.{}()` to what samples for it, and call `{place}.{}().{}();` where the last of these steps is done and the stream has been waited for",
+                    rule.accessor, rule.accessor, rule.finish
+                ),
+            ));
+        }
+        !held.is_empty()
+    }
+
+    /// The first line of an expression.
+    fn head(&self, at: &Expr) -> Span {
+        let end = trivia::line_end(self.cx.text, at.span.lo).min(at.span.hi);
+        Span::new(at.span.lo, end)
+    }
+
+    /// Whether an epoch ends in a stretch of the function: that of a place, where one is given.
+    fn ends_epoch(&self, place: Option<&str>, from: usize, to: usize) -> bool {
+        let rule = self.tree.rule;
+        self.function.exprs(self.cx).any(|expr| {
+            let ExprKind::MethodCall { recv, method, args, .. } = &expr.kind else {
+                return false;
+            };
+            if method.text != rule.finish
+                || !args.is_empty()
+                || expr.span.lo < from
+                || to <= expr.span.lo
+            {
+                return false;
+            }
+            let own = self.cx.src(recv.span);
+            let suffix = format!(".{}()", rule.accessor);
+            // Through a name of its own it may be anybody's.
+            match (place, own.strip_suffix(&suffix)) {
+                (Some(place), Some(own)) => own == place,
+                _ => true,
+            }
+        })
+    }
+
+    /// Whether an expression calls another function, and on what.
+    fn calls(&self, expr: &'a Expr, helper: &Caller<'_, '_>) -> Option<Option<&'a Expr>> {
+        let (tree, cx) = (self.tree, self.cx);
+        let known = &helper.cx.an.functions[helper.function.index];
+        let owner = known.self_ty.as_ref().map(|ty| ty.peeled());
+        match &expr.kind {
+            ExprKind::MethodCall { recv, method, .. } if method.text == helper.function.name() => {
+                helper.function.f.sig.receiver.as_ref()?;
+                let ty = cx.an.ty(recv);
+                let is_own = match owner {
+                    Some(Type::Adt(def, _)) => is_type(tree.world, ty, *def),
+                    _ => false,
+                };
+                // Through the trait that the helper implements.
+                let is_dyn = helper.of_trait().is_some_and(|name| match ty.peeled() {
+                    Type::Opaque(bounds) => bounds.iter().any(|bound| bound.name == name),
+                    Type::Param(_) => true,
+                    _ => false,
+                });
+                (is_own || is_dyn).then_some(Some(recv))
+            }
+            ExprKind::Call { callee, args } => {
+                let ExprKind::Path(path) = &callee.kind else {
+                    return None;
+                };
+                if path.last().name.text != helper.function.name() {
+                    return None;
+                }
+                if let Some(Type::Adt(def, _)) = owner {
+                    let recv = args.first().map(|mut arg| {
+                        while let ExprKind::Ref { inner, .. } | ExprKind::Paren(inner) = &arg.kind {
+                            arg = inner;
+                        }
+                        arg
+                    });
+                    let is_method = helper.function.f.sig.receiver.is_some();
+                    return tree
+                        .is_path_on(&self.function, path, *def)
+                        .then_some(recv.filter(|_| is_method));
+                }
+                let same = match tree.world.unalias(cx.an.res(path)) {
+                    Res::Def(def) => {
+                        tree.world.defs[def].module == known.module
+                            && tree.world.defs[def].name == helper.function.name()
+                    }
+                    Res::LocalFn(name) => {
+                        self.function.body.file == helper.function.body.file
+                            && name == helper.function.name()
+                    }
+                    _ => false,
+                };
+                same.then_some(None)
+            }
+            _ => None,
+        }
+    }
+
+    /// The trait whose implementation the function belongs to.
+    fn of_trait(&self) -> Option<&str> {
+        self.cx.nodes.items.iter().find_map(|(item, _)| match &item.kind {
+            crate::syntax::ItemKind::Impl(it)
+                if it.braces.contains(self.function.block.span) =>
+            {
+                it.of_trait.as_ref().map(|path| path.last().name.text.as_str())
+            }
+            _ => None,
+        })
+    }
+
+    /// A loop that steps through another function.
+    fn epoch_of_helper(
+        &self,
+        at: &'a Expr,
+        helper: &Caller<'_, '_>,
+        place: Option<&str>,
+        draft: &mut Draft,
+    ) {
+        let (rule, whole) = (self.tree.rule, self.function.block.span);
+        let loops = self.loops();
+        // A loop that steps itself ends the epoch of all that is in it.
+        if loops.iter().any(|(known, _)| {
+            known.span.contains(at.span) || at.span.contains(known.span)
+        }) {
+            return;
+        }
+        // Of one before it that waits for its stream behind this one, the end is that of both.
+        let is_shared = loops.iter().any(|(before, _)| {
+            let between = Span::new(before.span.hi, at.span.lo.max(before.span.hi));
+            before.span.hi <= at.span.lo
+                && !self.function.exprs(self.cx).any(|expr| {
+                    between.contains(expr.span) && self.is_wait(expr) && !self.is_deferred(expr)
+                })
+        });
+        if is_shared {
+            return;
+        }
+        let next = loops
+            .iter()
+            .map(|(next, _)| next.span.lo)
+            .filter(|lo| *lo >= at.span.hi)
+            .min();
+        if self.ends_epoch(None, at.span.lo, next.unwrap_or(whole.hi)) {
+            return;
+        }
+        let place = place.unwrap_or("context");
+        let name = helper.function.name();
+        let (reason, behind) = match &at.kind {
+            ExprKind::Closure { .. } => (
+                format!(
+                    "a closure calls `{name}`, which calls `{}`: where its epoch ends cannot be told",
+                    rule.method
+                ),
+                "where the last of these steps is done and the stream has been waited for",
+            ),
+            _ => (
+                format!(
+                    "this loop calls `{}` through `{name}`, and nothing behind it ends the epoch",
+                    rule.method
+                ),
+                "behind this loop, once the stream has been waited for",
+            ),
+        };
+        draft.sites.push(self.site(
+            self.head(at),
+            reason,
+            format!(
+                "{behind}: `{place}.{}().{}();`, and hand `{place}.{}()` to what samples for `{name}`",
+                rule.accessor, rule.finish, rule.accessor
+            ),
+        ));
     }
 
     fn site(&self, span: Span, reason: String, suggestion: String) -> BracketSite {
@@ -233,6 +608,77 @@ impl<'a> Caller<'_, 'a> {
         })
     }
 
+    /// The step that a sample is for; the contexts that it may be for, where there are several.
+    fn step_of(&self, expr: &'a Expr) -> Result<Option<&StepCall<'a>>, String> {
+        let one = |steps: &[&'_ StepCall<'a>]| {
+            steps
+                .windows(2)
+                .all(|pair| pair[0].place.is_some() && pair[0].place == pair[1].place)
+        };
+        let all: Vec<&StepCall<'a>> = self.steps.iter().collect();
+        let first = |steps: &[&'_ StepCall<'a>]| -> Option<usize> {
+            let found = steps.iter().find(|step| step.expr.span.hi > expr.span.lo);
+            let id = found.or(steps.last())?.expr.id;
+            self.steps.iter().position(|step| step.expr.id == id)
+        };
+        let pick = |steps: &[&'_ StepCall<'a>]| Ok(first(steps).map(|n| &self.steps[n]));
+        if one(&all) {
+            return pick(&all);
+        }
+        // The one that takes what is bound here.
+        let bound = self.cx.nodes.lets.iter().rev().find_map(|at| match &at.stmt.kind {
+            StmtKind::Let { pat, init: Some(init), .. } if init.span.contains(expr.span) => {
+                Some((pat, init))
+            }
+            _ => None,
+        });
+        let mut taken: Vec<&StepCall<'a>> = Vec::new();
+        if let Some((pat, init)) = bound {
+            let span = match (&pat.kind, &init.kind) {
+                (PatKind::Tuple(elems), ExprKind::Tuple(values)) if elems.len() == values.len() => {
+                    let at = values.iter().position(|value| value.span.contains(expr.span));
+                    at.map_or(pat.span, |at| elems[at].span)
+                }
+                _ => pat.span,
+            };
+            taken.extend(self.steps.iter().filter(|step| {
+                self.function.exprs(self.cx).any(|inner| {
+                    step.expr.span.contains(inner.span)
+                        && self
+                            .cx
+                            .an
+                            .local(inner)
+                            .is_some_and(|id| span.contains(self.cx.an.locals[id].span))
+                })
+            }));
+        }
+        // Else the one inside of the same loop, `match` or call.
+        if taken.is_empty() {
+            for outer in self.function.around(self.cx, expr).into_iter().rev() {
+                taken.extend(
+                    self.steps
+                        .iter()
+                        .filter(|step| outer.span.contains(step.expr.span)),
+                );
+                if !taken.is_empty() {
+                    break;
+                }
+            }
+        }
+        let taken = if taken.is_empty() { all } else { taken };
+        if one(&taken) {
+            return pick(&taken);
+        }
+        let mut places: Vec<String> = Vec::new();
+        for step in taken {
+            let place = format!("`{}`", step.place.as_deref().unwrap_or("a context without a name"));
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        Err(places.join(" and "))
+    }
+
     /// The sampling call gets the timer.
     fn sample(&self, expr: &'a Expr, which: usize, draft: &mut Draft) {
         let ExprKind::MethodCall {
@@ -250,14 +696,20 @@ impl<'a> Caller<'_, 'a> {
         if self.cx.is_frozen(expr.span) {
             return;
         }
-        // The step that the sample is for.
-        let Some(step) = self
-            .steps
-            .iter()
-            .find(|step| step.expr.span.hi > expr.span.lo)
-            .or(self.steps.last())
-        else {
-            return;
+        let step = match self.step_of(expr) {
+            Ok(Some(step)) => step,
+            Ok(None) => return,
+            Err(places) => {
+                let reason = format!(
+                    "which of {places} this samples for cannot be told"
+                );
+                let suggestion = format!(
+                    "call `{}(…, context.{}())` with the context whose `{}` takes this batch",
+                    call.becomes, rule.accessor, rule.method
+                );
+                draft.sites.push(self.site(expr.span, reason, suggestion));
+                return;
+            }
         };
         let fail = |draft: &mut Draft, reason: String, suggestion: String| {
             draft.sites.push(self.site(expr.span, reason, suggestion))
@@ -407,15 +859,14 @@ impl<'a> Caller<'_, 'a> {
         step: &StepCall<'a>,
         next: Option<Span>,
         loops: &[Span],
-        done: &mut Vec<Span>,
+        done: &mut Vec<(Span, Option<String>)>,
         draft: &mut Draft,
     ) {
         let (rule, cx, file) = (self.tree.rule, self.cx, self.function.body.file);
-        let is_there = |from: usize, to: usize| {
-            self.function.exprs(cx).any(|expr| {
-                matches!(&expr.kind, ExprKind::MethodCall { method, args, .. } if method.text == rule.finish && args.is_empty() && from <= expr.span.lo && expr.span.lo < to)
-            })
-        };
+        // With one context, whatever it is called.
+        let several = self.steps.iter().any(|other| other.place != step.place);
+        let own = step.place.as_deref().filter(|_| several);
+        let is_there = |from: usize, to: usize| self.ends_epoch(own, from, to);
         let end_of_function = self.function.block.span.hi;
         let before_next = next.map_or(end_of_function, |next| next.lo);
         // Also inside of the loop: every so many steps, say.
@@ -461,10 +912,12 @@ impl<'a> Caller<'_, 'a> {
             return;
         };
         let stmt = target.stmt();
-        if done.contains(&stmt.span) || cx.is_frozen(stmt.span) {
+        let key = (stmt.span, step.place.clone());
+        if done.contains(&key) || cx.is_frozen(stmt.span) {
             return;
         }
-        done.push(stmt.span);
+        let is_shared = done.iter().any(|(span, _)| *span == stmt.span);
+        done.push(key);
         let until = loops
             .iter()
             .filter(|span| span.lo >= stmt.span.hi)
@@ -517,6 +970,15 @@ impl<'a> Caller<'_, 'a> {
             },
             _ => Ending::Statement,
         };
+        if is_shared && !matches!(ending, Ending::Statement) {
+            return fail(
+                draft,
+                format!(
+                    "the `{}` that follows ends the epoch of another context, and leaves the function",
+                    rule.synchronize
+                ),
+            );
+        }
         match ending {
             Ending::Bound {
                 value,

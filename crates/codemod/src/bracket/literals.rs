@@ -21,6 +21,9 @@ pub(super) fn plan(
     names: &mut Names<'_, '_>,
     draft: &mut Draft,
 ) -> Result<bool, BracketSite> {
+    if let Some(site) = super::hidden::find(tree, context, timer) {
+        return Err(site);
+    }
     let mut outside = false;
     for file in 0..tree.files.len() {
         let cx = tree.cx(file);

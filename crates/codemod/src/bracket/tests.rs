@@ -80,9 +80,10 @@ fn propose(world: &World, rules: &Rules, texts: &BTreeMap<String, String>) -> Pr
     }
     let cxs: Vec<Cx<'_>> = parts
         .iter()
-        .map(|(_, _, file, an, rope)| Cx {
+        .map(|(path, _, file, an, rope)| Cx {
             world,
             rules,
+            id: world.file_id(path).unwrap(),
             file,
             text: rope.text(),
             an,

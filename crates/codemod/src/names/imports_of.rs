@@ -18,6 +18,8 @@ pub struct UseScope<'f> {
     /// Inner modules, where they are not.
     pub holes: Vec<Span>,
     pub items: Vec<&'f Item>,
+    /// Everything in the module; nothing for a block.
+    pub all: &'f [Item],
     pub is_block: bool,
 }
 
@@ -36,7 +38,7 @@ fn module_scope<'f>(cx: &Cx<'f>, items: &'f [Item], module: ModId, region: Span,
             _ => None,
         })
         .collect();
-    out.push(UseScope { module, region, holes, items: items.iter().filter(|item| matches!(item.kind, ItemKind::Use(_))).collect(), is_block: false });
+    out.push(UseScope { module, region, holes, items: items.iter().filter(|item| matches!(item.kind, ItemKind::Use(_))).collect(), all: items, is_block: false });
     let mut nth: HashMap<&str, usize> = HashMap::new();
     for item in items {
         block_scopes(item, module, out);
@@ -73,7 +75,7 @@ fn block<'f>(body: &'f Block, module: ModId, out: &mut Vec<UseScope<'f>>) {
         })
         .collect();
     if !items.is_empty() {
-        out.push(UseScope { module, region: body.span, holes: vec![], items, is_block: true });
+        out.push(UseScope { module, region: body.span, holes: vec![], items, all: &[], is_block: true });
     }
     fn inner<'f>(expr: &'f crate::syntax::Expr, module: ModId, out: &mut Vec<UseScope<'f>>) {
         use crate::syntax::ExprKind as E;
@@ -198,10 +200,11 @@ pub fn edit_imports(
         .filter(|(scope, item)| leaves(item).iter().all(|leaf| is_retired_leaf(cx, scope.module, leaf)))
         .map(|(_, item)| item.span)
         .collect();
+    let quoted = quoted(cx);
     let mut nth_block = 0;
     for scope in &all {
         let spans: Vec<Span> = scope.items.iter().map(|item| item.span).collect();
-        let without: Vec<Span> = spans.iter().chain(&scope.holes).chain(&going).copied().collect();
+        let without: Vec<Span> = spans.iter().chain(&scope.holes).chain(&going).chain(&quoted).copied().collect();
         let now = count_idents(cx.file, scope.region, &without);
         let was = if scope.is_block {
             let was = before_blocks.get(nth_block).cloned().unwrap_or_default();
@@ -274,8 +277,8 @@ fn scope_edits(
                     // Another module's alias: it stays, as that is changed where it is made.
                     if !used_now(&leaf.name) && !is_pub && was.contains_key(&leaf.name) { Op::Remove } else { Op::Keep }
                 } else {
-                    let keep_old = now.contains_key(old_name);
-                    let wants_new = is_pub || used_now(&new_name);
+                    let keep_old = now.contains_key(old_name) && bare_uses(cx, scope, old_name);
+                    let wants_new = is_pub || (used_now(&new_name) && (!now.contains_key(&new_name) || bare_uses(cx, scope, &new_name) || (!scope.is_block && (seen_inside(&new_name) || used_elsewhere(scope.module, &new_name)))));
                     let taken = !matches!(world.name_in(scope.module, &new_name, Ns::Type, Some(scope.module)), Res::Unknown)
                         && world.name_in(scope.module, &new_name, Ns::Type, Some(scope.module)) != Res::Def(new);
                     let has_new = have.contains(&(new, new_name.clone()));
@@ -289,7 +292,11 @@ fn scope_edits(
                         Op::Remove
                     } else {
                         have.insert((new, new_name));
-                        moved(cx, scope.module, leaf, new)
+                        let op = moved(cx, scope.module, leaf, new);
+                        if op == Op::Remove {
+                            add_import(cx, scope, new, out);
+                        }
+                        op
                     }
                 }
             }
@@ -356,7 +363,7 @@ fn scope_edits(
             if all_leaves.iter().any(|(_, leaf)| leaf.name == *name) {
                 continue;
             }
-            let bare = bare_uses(cx, scope, name);
+            let bare = bare_uses(cx, scope, name) && !includer_brings(cx, scope.module, new);
             if bare && world.name_in(scope.module, name, Ns::Type, Some(scope.module)) == Res::Unknown && !parent_brings(cx, scope, name, all) {
                 add_import(cx, scope, new, out);
             }
@@ -383,15 +390,35 @@ fn inner_names(cx: &Cx<'_>, inner: &[&UseScope<'_>], name: &str) -> bool {
     inner.iter().any(|scope| scope.items.iter().flat_map(|item| leaves(item)).any(|leaf| leaf.path.first().is_some_and(|part| part == "super") && leaf.path.last().is_some_and(|last| last == name)))
 }
 
-/// Whether a new name is written without a path in front of it.
+/// Arguments of `stringify!`: text, not uses.
+fn quoted(cx: &Cx<'_>) -> Vec<Span> {
+    let expressions = cx.nodes.exprs.iter().filter_map(|expr| match &expr.kind {
+        crate::syntax::ExprKind::Macro(mac) => Some(mac),
+        _ => None,
+    });
+    expressions.filter(|mac| mac.path.last().name.text == "stringify").map(|mac| mac.inner).collect()
+}
+
+/// Whether a name is written without a path in front of it.
 fn bare_uses(cx: &Cx<'_>, scope: &UseScope<'_>, name: &str) -> bool {
-    let without: Vec<Span> = scope.items.iter().map(|item| item.span).chain(scope.holes.iter().copied()).collect();
+    let without: Vec<Span> = scope.items.iter().map(|item| item.span).chain(scope.holes.iter().copied()).chain(quoted(cx)).collect();
     cx.file.idents.iter().any(|ident| {
         ident.text == name
             && scope.region.contains(ident.span)
             && !without.iter().any(|span| span.contains(ident.span))
             && !cx.text[..ident.span.lo].trim_end().ends_with("::")
     })
+}
+
+/// What includes this fragment imports the old name, and so the new one.
+fn includer_brings(cx: &Cx<'_>, module: ModId, new: DefId) -> bool {
+    let of = |entry: &crate::world::Entry, alias: &str| {
+        entry.file != cx.id
+            && matches!(entry.kind, crate::world::EntryKind::Use { .. })
+            && matches!(cx.world.name_in(module, alias, Ns::Type, Some(module)), Res::Def(def)
+                if def == new || cx.rules.retired_def(def).is_some_and(|retired| retired.becomes() == new))
+    };
+    cx.world.mods[module].entries.iter().any(|(alias, entries)| entries.iter().any(|entry| of(entry, alias)))
 }
 
 /// `use super::*` brings what the parent will import.
@@ -447,6 +474,8 @@ fn moved(cx: &Cx<'_>, from: ModId, leaf: &Leaf, new: DefId) -> Op {
             let below: Vec<String> = path.split("::").skip(1).map(str::to_owned).collect();
             Op::Move { module: below, name }
         }
+        // What it comes from has something else of the new name.
+        Res::Mod(module) if !leaf.has_alias && !matches!(world.name_in(module, &name, Ns::Type, Some(from)), Res::Unknown) && world.name_in(module, &name, Ns::Type, Some(from)) != Res::Def(new) => Op::Remove,
         _ => Op::Rename(name),
     }
 }
@@ -454,47 +483,20 @@ fn moved(cx: &Cx<'_>, from: ModId, leaf: &Leaf, new: DefId) -> Op {
 fn add_import(cx: &Cx<'_>, scope: &UseScope<'_>, new: DefId, out: &mut Vec<EditGroup>) {
     let path = cx.full_path(scope.module, new);
     let rule = rule_for(cx, new);
-    let eol = trivia::eol(cx.text);
-    // Beside what it takes the place of, else after the last import.
-    let head = path.split("::").next().unwrap_or_default().to_owned();
-    let name = path.rsplit("::").next().unwrap_or_default().to_owned();
-    for item in &scope.items {
-        let ItemKind::Use(it) = &item.kind else { continue };
-        if item.vis != Vis::Private || !item.attrs.is_empty() {
-            continue;
+    if scope.is_block {
+        // Behind the import of the old name, which a block has.
+        if let Some(last) = scope.items.last() {
+            let (eol, indent) = (trivia::eol(cx.text), indent_of(cx.text, last.span.lo));
+            let at = Span::new(last.span.hi, last.span.hi);
+            out.push(EditGroup::one(Edit::new(at, format!("{eol}{indent}use {path};"), &rule)));
         }
-        // `use krate::{…};`
-        if let UseKind::Path { name: first, rest } = &it.tree.kind
-            && first.text == head
-            && let UseKind::Group { items } = &rest.kind
-            && path.matches("::").count() == 1
-        {
-            let mut edits = Vec::new();
-            insert_name(items, &name, &rule, &mut edits);
-            if !edits.is_empty() {
-                out.push(EditGroup { edits });
-                return;
-            }
-        }
+        return;
     }
-    match scope.items.last() {
-        Some(last) => {
-            let indent = indent_of(cx.text, last.span.lo);
-            let at = last.span.hi;
-            out.push(EditGroup::one(Edit::new(Span::new(at, at), format!("{eol}{indent}use {path};"), &rule)));
-        }
-        None => {
-            // In front of the first item of the scope.
-            let first = cx.file.items.iter().find(|item| scope.region.contains(item.span) && !scope.holes.iter().any(|hole| hole.contains(item.span)));
-            let Some(first) = first else { return };
-            let inner: Option<&Item> = if scope.region.lo == 0 { Some(first) } else { None };
-            let at = match inner {
-                Some(item) => item.span.lo,
-                None => scope.region.lo + 1,
-            };
-            let text = if inner.is_some() { format!("use {path};{eol}{eol}") } else { format!("{eol}    use {path};{eol}") };
-            out.push(EditGroup::one(Edit::new(Span::new(at, at), text, &rule)));
-        }
+    let segs: Vec<&str> = path.split("::").collect();
+    let mut edits = crate::imports::import_written(cx, scope.all, scope.module, &segs);
+    if !edits.is_empty() {
+        edits.iter_mut().for_each(|edit| edit.rule.clone_from(&rule));
+        out.push(EditGroup { edits });
     }
 }
 
@@ -548,6 +550,33 @@ fn tree_edits<'o>(cx: &Cx<'_>, tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op, p
                 false
             }
         },
+        UseKind::Path { name, rest } if self_leaf(rest).is_some_and(|leaf| new_self(leaf, op_of).is_some()) => {
+            let leaf = self_leaf(rest).expect("just found");
+            let new = new_self(leaf, op_of).expect("just found");
+            let others = match &rest.kind {
+                UseKind::Group { items } => &items[..],
+                _ => &[],
+            };
+            let mut inner = Vec::new();
+            let mut gone = Vec::new();
+            for item in others {
+                gone.push(item.span == leaf.span || tree_edits(cx, item, op_of, Some(tree), rule, &mut inner));
+            }
+            if gone.iter().all(|gone| *gone) {
+                edits.push(Edit::new(Span::new(name.span.lo, rest.span.hi), new, rule));
+                return false;
+            }
+            // What stays below the old name gets a path of its own beside the new one.
+            let in_group = parent.is_some_and(|parent| matches!(parent.kind, UseKind::Group { .. }));
+            let (open, close) = if in_group { ("", "") } else { ("{", "}") };
+            edits.push(Edit::new(Span::new(name.span.lo, name.span.lo), format!("{open}{new}, "), rule));
+            edits.extend(inner);
+            group_deletions(cx.text, rest, others, &gone, rule, edits);
+            if !close.is_empty() {
+                edits.push(Edit::new(Span::new(rest.span.hi, rest.span.hi), close, rule));
+            }
+            false
+        }
         UseKind::Path { name, rest } => {
             let mut inner = Vec::new();
             if tree_edits(cx, rest, op_of, Some(tree), rule, &mut inner) {
@@ -635,18 +664,40 @@ fn insert_name(items: &[UseTree], name: &str, rule: &str, edits: &mut Vec<Edit>)
     }
 }
 
+/// `self` in the group behind a name.
+fn self_leaf(rest: &UseTree) -> Option<&UseTree> {
+    let UseKind::Group { items } = &rest.kind else { return None };
+    items.iter().find(|item| matches!(&item.kind, UseKind::Name(name) | UseKind::Rename { name, .. } if name.text == "self"))
+}
+
+/// What stands for `self` once the item has its new name.
+fn new_self<'o>(leaf: &UseTree, op_of: &dyn Fn(Span) -> &'o Op) -> Option<String> {
+    let (Op::Rename(new) | Op::Move { name: new, .. }) = op_of(leaf.span) else { return None };
+    match &leaf.kind {
+        UseKind::Rename { rename, .. } => Some(format!("{new} as {}", rename.text)),
+        _ => Some(new.clone()),
+    }
+}
+
 fn is_direct(tree: &UseTree) -> bool {
     match &tree.kind {
+        UseKind::Path { rest, .. } => self_leaf(rest).is_some(),
         UseKind::Name(_) | UseKind::Rename { .. } => true,
         UseKind::Group { items } => items.iter().all(|item| matches!(item.kind, UseKind::Name(_) | UseKind::Rename { .. } | UseKind::Glob)),
-        _ => false,
+        UseKind::Glob => false,
     }
 }
 
 fn collect_targets<'o>(tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op, out: &mut Vec<&'o Vec<String>>) {
     match &tree.kind {
         UseKind::Group { items } => items.iter().for_each(|item| collect_targets(item, op_of, out)),
-        UseKind::Path { .. } => {}
+        UseKind::Path { rest, .. } => {
+            if let Some(leaf) = self_leaf(rest)
+                && let Op::Move { module, .. } = op_of(leaf.span)
+            {
+                out.push(module);
+            }
+        }
         _ => {
             if let Op::Move { module, .. } = op_of(tree.span) {
                 out.push(module);
@@ -757,10 +808,11 @@ pub fn item_extent(text: &str, span: Span) -> Span {
 pub fn usage(cx: &Cx<'_>, module: ModId) -> (HashMap<ModId, HashMap<String, usize>>, Vec<HashMap<String, usize>>) {
     let mut modules = HashMap::new();
     let mut blocks = Vec::new();
+    let quoted = quoted(cx);
     for scope in scopes(cx, module, cx.text.len()) {
         // An inner module that takes from outside uses what is imported there.
         let closed = scope.holes.iter().copied().filter(|hole| !hole.text(cx.text).contains("super::"));
-        let without: Vec<Span> = scope.items.iter().map(|item| item.span).chain(closed).collect();
+        let without: Vec<Span> = scope.items.iter().map(|item| item.span).chain(closed).chain(quoted.iter().copied()).collect();
         let counts = count_idents(cx.file, scope.region, &without);
         if scope.is_block {
             blocks.push(counts);

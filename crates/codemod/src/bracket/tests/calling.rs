@@ -382,3 +382,183 @@ pub fn learn(device: &mut Device, agent: &DqnAgent) -> Result<(), Box<dyn std::e
         "{text}"
     );
 }
+
+#[test]
+fn a_closure_that_an_iterator_drives_is_a_loop() {
+    check(
+        "pub fn epoch(ctx: &mut FusedTrainingCtx, agent: &DqnAgent, stream: &CudaStream) -> Result<(), TrainError> {
+    (0..9).try_for_each(|_| -> Result<(), TrainError> {
+        let batch = agent.memory().sample(32)?;
+        ctx.run_full_step(agent, &batch)?;
+        Ok(())
+    })?;
+    stream.synchronize()?;
+    Ok(())
+}
+",
+        "pub fn epoch(ctx: &mut FusedTrainingCtx, agent: &DqnAgent, stream: &CudaStream) -> Result<(), TrainError> {
+    (0..9).try_for_each(|_| -> Result<(), TrainError> {
+        let batch = agent.memory().sample_profiled(32, ctx.phases())?;
+        ctx.run_full_step(agent, &batch)?;
+        Ok(())
+    })?;
+    stream.synchronize()?;
+    ctx.phases().finish_epoch();
+    Ok(())
+}
+",
+    );
+}
+
+/// Reported once, and as it was.
+#[track_caller]
+fn check_stays(rest: &str, line: &str, reason: &str) {
+    let (text, sites) = with(rest);
+    check_site(&sites, line, reason);
+    assert_eq!(sites.len(), 1, "{sites:#?}");
+    assert_eq!(text, rest);
+}
+
+#[test]
+fn closures_that_are_called_nobody_knows_how_often() {
+    for (opens, closes) in [
+        ("let mut step = |_| {", "}; for n in 0..9 { step(n)?; }"),
+        ("for n in (0..9).map(|_| {", "}) { n?; }"),
+        ("retry(9, |_| {", "})?;"),
+    ] {
+        check_stays(
+            &format!(
+                "fn retry(n: usize, f: impl FnMut(usize) -> Result<(), TrainError>) -> Result<(), TrainError> {{ Ok(()) }}
+pub fn epoch(ctx: &mut FusedTrainingCtx, agent: &DqnAgent, stream: &CudaStream) -> Result<(), TrainError> {{
+    {opens}
+        let batch = agent.memory().sample(32)?;
+        ctx.run_full_step(agent, &batch)?;
+        Ok(())
+    {closes}
+    stream.synchronize()?;
+    Ok(())
+}}
+"
+            ),
+            opens,
+            "in a closure",
+        );
+    }
+}
+
+#[test]
+fn a_closure_of_an_option_or_in_a_loop_runs_with_it() {
+    let (text, sites) = with(
+        "pub fn once(ctx: &mut FusedTrainingCtx, agent: &DqnAgent) -> Result<Option<f32>, TrainError> {
+    let batch: Option<GpuBatchPtrs> = agent.sample(1).ok();
+    batch.map(|batch| ctx.run_full_step(agent, &batch)).transpose()
+}
+fn retry(f: impl FnMut() -> Result<f32, TrainError>) -> Result<f32, TrainError> { loop {} }
+pub fn epoch(ctx: &mut FusedTrainingCtx, agent: &DqnAgent, stream: &CudaStream) -> Result<(), TrainError> {
+    for _ in 0..9 {
+        let batch = agent.sample(1)?;
+        retry(|| ctx.run_full_step(agent, &batch))?;
+    }
+    stream.synchronize()?;
+    Ok(())
+}
+",
+    );
+    assert_eq!(sites, []);
+    assert_eq!(text.matches("sample_profiled").count(), 2, "{text}");
+    assert_eq!(text.matches("finish_epoch").count(), 1, "{text}");
+}
+
+#[test]
+fn a_step_in_a_helper_and_the_loop_in_its_caller() {
+    let source = "pub struct Trainer { agent: DqnAgent, ctx: FusedTrainingCtx, stream: Arc<CudaStream> }
+impl Trainer {
+    fn draw(&self) -> Result<GpuBatchPtrs, TrainError> { Ok(self.agent.memory().sample(32)?) }
+    fn step(&mut self) -> Result<f32, TrainError> {
+        let batch = self.draw()?;
+        self.ctx.run_full_step(&self.agent, &batch)
+    }
+    fn logged(&mut self) -> Result<f32, TrainError> { self.step() }
+    pub fn train(&mut self) -> Result<(), TrainError> {
+        for _ in 0..9 {
+            self.logged()?;
+        }
+        self.stream.synchronize()?;
+        Ok(())
+    }
+}
+";
+    check_stays(
+        source,
+        "for _ in 0..9 {",
+        "calls `run_full_step` through `logged`",
+    );
+    check_stays(
+        "fn step(ctx: &mut FusedTrainingCtx, agent: &DqnAgent, batch: &GpuBatchPtrs) -> Result<f32, TrainError> { ctx.run_full_step(agent, batch) }
+pub fn train(ctx: &mut FusedTrainingCtx, agent: &DqnAgent, batch: &GpuBatchPtrs, stream: &CudaStream) -> Result<(), TrainError> {
+    while step(ctx, agent, batch)? > 0.1 {}
+    stream.synchronize()?;
+    Ok(())
+}
+",
+        "while step(",
+        "through `step`",
+    );
+    let done = source.replace(
+        "self.stream.synchronize()?;",
+        "self.stream.synchronize()?;\n        self.ctx.phases().finish_epoch();",
+    );
+    check(&done, &done);
+}
+
+#[test]
+fn two_contexts_in_one_loop() {
+    check_stays(
+        "pub fn both(ca: &mut FusedTrainingCtx, cb: &mut FusedTrainingCtx, a: &DqnAgent, b: &DqnAgent, stream: &CudaStream) -> Result<(), TrainError> {
+    for _ in 0..9 {
+        let (x, y) = (a.sample(32)?, b.sample(32)?);
+        ca.run_full_step(a, &x)?;
+        cb.run_full_step(b, &y)?;
+    }
+    stream.synchronize()?;
+    Ok(())
+}
+",
+        "for _ in 0..9 {",
+        "several contexts, `ca` and `cb`",
+    );
+}
+
+#[test]
+fn two_contexts_each_with_its_own() {
+    let (text, sites) = with(
+        "pub fn both(ca: &mut FusedTrainingCtx, cb: &mut FusedTrainingCtx, a: &DqnAgent, b: &DqnAgent, stream: &CudaStream) -> Result<(), TrainError> {
+    for _ in 0..9 {
+        ca.run_full_step(a, &a.sample(1)?)?;
+    }
+    for _ in 0..9 {
+        let batch = b.sample(2)?;
+        cb.run_full_step(b, &batch)?;
+    }
+    stream.synchronize()?;
+    Ok(())
+}
+pub fn once(ca: &mut FusedTrainingCtx, cb: &mut FusedTrainingCtx, a: &DqnAgent, b: &DqnAgent) -> Result<(), TrainError> {
+    let (x, y) = (a.sample(3)?, b.sample(4)?);
+    ca.run_full_step(a, &x)?;
+    cb.run_full_step(b, &y)?;
+    Ok(())
+}
+",
+    );
+    assert_eq!(sites, []);
+    for code in [
+        "sample_profiled(1, ca.phases())",
+        "sample_profiled(2, cb.phases())",
+        "sample_profiled(3, ca.phases())",
+        "sample_profiled(4, cb.phases())",
+        "    stream.synchronize()?;\n    ca.phases().finish_epoch();\n    cb.phases().finish_epoch();\n    Ok(())",
+    ] {
+        assert!(text.contains(code), "{code}\n{text}");
+    }
+}

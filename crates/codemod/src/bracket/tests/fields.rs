@@ -379,3 +379,58 @@ fn documented_crates_get_documentation() {
         "{text}"
     );
 }
+
+#[test]
+fn literals_among_tokens_block_the_group() {
+    let literal = "Ok(Self { stream, td_errors, mega: true })";
+    for (instead, rest, line) in [
+        (
+            "make!(stream, td_errors)",
+            "macro_rules! make {
+    ($stream:expr, $td:expr) => {
+        Ok(FusedTrainingCtx { stream: $stream, td_errors: $td, mega: true })
+    };
+}
+",
+            "Ok(FusedTrainingCtx {",
+        ),
+        (
+            "make!(Self, stream, td_errors)",
+            "macro_rules! make {
+    ($ty:ident, $stream:expr, $td:expr) => { Ok($ty { stream: $stream, td_errors: $td, mega: true }) };
+}
+",
+            "Ok($ty {",
+        ),
+        (
+            "build!(=> Self { stream, td_errors, mega: true })",
+            "",
+            "build!(=>",
+        ),
+    ] {
+        let source = context("        self.upload_batch_gpu(batch)?;\n        Ok(0.0)", rest)
+            .replace(literal, instead);
+        let (text, sites) = one(&source);
+        check_site(&sites, line, "is built in the ");
+        assert_eq!(sites.len(), 1, "{sites:#?}");
+        assert_eq!(text, source);
+    }
+}
+
+#[test]
+fn tokens_that_build_nothing_without_the_timer() {
+    let source = context(
+        "        self.upload_batch_gpu(batch)?;\n        Ok(0.0)",
+        "macro_rules! more {
+    ($name:ident) => {
+        impl FusedTrainingCtx { fn $name(&self) -> &Self { self } }
+        fn other(base: FusedTrainingCtx) -> FusedTrainingCtx { FusedTrainingCtx { mega: false, ..base } }
+        fn full() { Other { stream, td_errors, mega: true }; }
+    };
+}
+",
+    );
+    let (text, sites) = one(&source);
+    assert_eq!(sites, []);
+    assert!(text.contains("phases: PhaseTimer"), "{text}");
+}
