@@ -39,9 +39,20 @@ impl<T: DeviceRepr + Copy> DeviceMemory<T> {
             stream: Arc::clone(stream),
             values: PhantomData,
         };
-        // SAFETY: so many bytes were just allocated.
-        unsafe { result::memset_d8_async(address, 0, bytes, stream.cu_stream()) }?;
+        memory.clear()?;
         Ok(memory)
+    }
+
+    /// Sets every byte to zero, in stream order.
+    ///
+    /// # Errors
+    /// What the driver refused.
+    pub fn clear(&self) -> Result<(), CudaError> {
+        make_current(&self.stream)?;
+        let bytes = self.len.max(1) * size_of::<T>();
+        // SAFETY: the memory is owned and so many bytes long.
+        unsafe { result::memset_d8_async(self.address, 0, bytes, self.stream.cu_stream()) }?;
+        Ok(())
     }
 
     /// Allocates a copy of host values.
@@ -59,13 +70,22 @@ impl<T: DeviceRepr + Copy> DeviceMemory<T> {
     /// # Errors
     /// [`CudaError::Length`] where they do not fit, or what the driver refused.
     pub fn write(&self, values: &[T]) -> Result<(), CudaError> {
-        self.check(values.len())?;
+        self.write_at(0, values)
+    }
+
+    /// Copies host values to places `at..`, as [`write`](Self::write).
+    ///
+    /// # Errors
+    /// Those of [`write`](Self::write).
+    pub fn write_at(&self, at: usize, values: &[T]) -> Result<(), CudaError> {
+        self.check(at + values.len())?;
         if values.is_empty() {
             return Ok(());
         }
         make_current(&self.stream)?;
-        // SAFETY: the length was checked; the driver stages pageable memory before it returns.
-        unsafe { result::memcpy_htod_async(self.address, values, self.stream.cu_stream()) }?;
+        let to = self.address + (at * size_of::<T>()) as u64;
+        // SAFETY: the range was checked; the driver stages pageable memory before it returns.
+        unsafe { result::memcpy_htod_async(to, values, self.stream.cu_stream()) }?;
         Ok(())
     }
 
@@ -74,11 +94,20 @@ impl<T: DeviceRepr + Copy> DeviceMemory<T> {
     /// # Errors
     /// [`CudaError::Length`] where there are not as many, or what the driver refused.
     pub fn read(&self, values: &mut [T]) -> Result<(), CudaError> {
-        self.check(values.len())?;
+        self.read_at(0, values)
+    }
+
+    /// Copies the values at places `at..` to the host. Waits for the stream.
+    ///
+    /// # Errors
+    /// Those of [`read`](Self::read).
+    pub fn read_at(&self, at: usize, values: &mut [T]) -> Result<(), CudaError> {
+        self.check(at + values.len())?;
         make_current(&self.stream)?;
         if !values.is_empty() {
-            // SAFETY: the length was checked, and `values` lives until the wait below is over.
-            unsafe { result::memcpy_dtoh_async(values, self.address, self.stream.cu_stream()) }?;
+            let from = self.address + (at * size_of::<T>()) as u64;
+            // SAFETY: the range was checked, and `values` lives until the wait below is over.
+            unsafe { result::memcpy_dtoh_async(values, from, self.stream.cu_stream()) }?;
         }
         // SAFETY: the stream is alive.
         unsafe { result::stream::synchronize(self.stream.cu_stream()) }?;

@@ -22,7 +22,8 @@ use cudarc::driver::CudaStream;
 use crate::error::DqnError;
 use crate::gpu_replay_buffer::{GpuBatchPtrs, GpuReplayBuffer};
 use crate::launch::her::{HerBatch, HerKernels, HerState};
-use crate::launch::memory::{DeviceMemory, capture_number};
+use crate::launch::memory::capture_number;
+use ml_cuda::DeviceMemory;
 
 /// The part of the configuration that callers build literally.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,7 +137,7 @@ impl GpuHer {
             seed: options.seed,
             ..HerState::default()
         };
-        state.write(0, &[first_state])?;
+        state.write(&[first_state])?;
         // The kernel runs on the buffer's stream, which may be another one.
         stream.synchronize()?;
         Ok(Self {
@@ -206,7 +207,7 @@ impl GpuHer {
     pub fn stats(&self) -> Result<HerStats, DqnError> {
         self.stream.context().synchronize()?;
         let mut state = [HerState::default()];
-        self.state.read(0, &mut state)?;
+        self.state.read(&mut state)?;
         let [state] = state;
         Ok(HerStats {
             calls: state.calls,

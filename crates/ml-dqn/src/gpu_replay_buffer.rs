@@ -134,7 +134,7 @@ impl GpuReplayBuffer {
             min_drawn: f32::INFINITY.to_bits(),
             ..PerState::default()
         };
-        memory.state.write(0, &[first_state])?;
+        memory.state.write(&[first_state])?;
         Ok(Self {
             beta: config.beta,
             written: 0,
@@ -489,7 +489,7 @@ impl GpuReplayBuffer {
         let mut shared = lock(&self.shared);
         self.settle(&mut shared, None)?;
         let mut priorities = vec![0.0; self.len()];
-        self.memory.priority.read(0, &mut priorities)?;
+        self.memory.priority.read(&mut priorities)?;
         Ok(priorities)
     }
 

@@ -7,8 +7,9 @@ use cudarc::driver::{CudaEvent, CudaStream};
 
 use super::options::StateType;
 use crate::error::DqnError;
-use crate::launch::memory::{DeviceMemory, as_bytes_mut};
+use crate::launch::memory::as_bytes_mut;
 use crate::launch::per::{GatherBatch, STATUS_NOT_FINITE, STATUS_ZERO_TOTAL};
+use ml_cuda::DeviceMemory;
 
 /// Memory of one batch. The pool of the buffer holds it, and each `GpuBatchPtrs` that was sampled into it.
 #[derive(Debug)]
@@ -295,7 +296,7 @@ impl GpuBatchPtrs {
             return Ok(None);
         };
         let mut status = [0];
-        set.status.read(0, &mut status)?;
+        set.status.read(&mut status)?;
         check_status(status[0])?;
         Ok(Some(set))
     }
@@ -308,7 +309,7 @@ impl GpuBatchPtrs {
             return Ok(Vec::new());
         };
         let mut values = vec![T::default(); self.len];
-        field(set).read(0, &mut values)?;
+        field(set).read(&mut values)?;
         Ok(values)
     }
 
@@ -323,12 +324,12 @@ impl GpuBatchPtrs {
         match set.state_type {
             StateType::F32 => {
                 let mut values = vec![0.0f32; components];
-                field(set).read(0, as_bytes_mut(&mut values))?;
+                field(set).read(as_bytes_mut(&mut values))?;
                 Ok(values)
             }
             StateType::Bf16 => {
                 let mut halves = vec![0u16; components];
-                field(set).read(0, as_bytes_mut(&mut halves))?;
+                field(set).read(as_bytes_mut(&mut halves))?;
                 let widen = |half: u16| f32::from_bits(u32::from(half) << 16);
                 Ok(halves.into_iter().map(widen).collect())
             }

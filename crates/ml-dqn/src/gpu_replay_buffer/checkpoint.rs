@@ -8,8 +8,9 @@ use std::io::{Read, Write};
 
 use super::{GpuReplayBuffer, Pending, lock, next_identity};
 use crate::error::DqnError;
-use crate::launch::memory::{DeviceMemory, DeviceValue, as_bytes, as_bytes_mut};
+use crate::launch::memory::{DeviceValue, as_bytes, as_bytes_mut};
 use crate::launch::per::{EnvCursor, PerState};
+use ml_cuda::DeviceMemory;
 
 #[cfg(target_endian = "big")]
 compile_error!("saved buffers are little-endian, as every host of an NVIDIA GPU is");
@@ -90,7 +91,7 @@ impl GpuReplayBuffer {
         // Afterwards no priority carries a mark, and the sums are those that a rebuild gives.
         self.scan(&mut shared, None)?;
         let mut state = [PerState::default()];
-        self.memory.state.read(0, &mut state)?;
+        self.memory.state.read(&mut state)?;
 
         let mut file = Checked::new(to);
         file.write(&MAGIC)?;
@@ -211,7 +212,7 @@ impl GpuReplayBuffer {
             status: 0,
             ..state
         };
-        self.memory.state.write(0, &[state])?;
+        self.memory.state.write(&[state])?;
         self.written = state.written;
         self.emptied_at = emptied_at;
         self.beta = state.beta;
@@ -259,7 +260,7 @@ fn copy_out<T: DeviceValue + Default>(
     let mut at = 0;
     while at < count {
         let here = chunk.len().min(count - at);
-        memory.read(at, &mut chunk[..here])?;
+        memory.read_at(at, &mut chunk[..here])?;
         file.write(as_bytes(&chunk[..here]))?;
         at += here;
     }
@@ -276,7 +277,7 @@ fn copy_in<T: DeviceValue + Default>(
     while at < count {
         let here = chunk.len().min(count - at);
         file.read(as_bytes_mut(&mut chunk[..here]))?;
-        memory.write(at, &chunk[..here])?;
+        memory.write_at(at, &chunk[..here])?;
         at += here;
     }
     Ok(())

@@ -6,8 +6,9 @@ use cudarc::driver::{CudaSlice, CudaStream};
 
 use crate::error::DqnError;
 use crate::experience::Experience;
-use crate::launch::memory::{DeviceMemory, PinnedBytes, as_bytes};
+use crate::launch::memory::{PinnedBytes, as_bytes};
 use crate::launch::per::NewRows;
+use ml_cuda::DeviceMemory;
 
 /// Steps of one or several environments, field by field; see [`HostSteps`] and [`DeviceSteps`].
 #[derive(Debug, Clone, Copy)]

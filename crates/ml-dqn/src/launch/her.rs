@@ -5,10 +5,11 @@ use std::sync::Arc;
 use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr, PushKernelArg};
 use ml_cuda::kernels::{KernelSource, function, load};
 
-use super::memory::{DeviceMemory, DeviceValue};
+use super::memory::DeviceValue;
 use super::per::{PerMemory, shape};
 use crate::error::DqnError;
 use crate::gpu_replay_buffer::BatchSet;
+use ml_cuda::DeviceMemory;
 
 /// The kernel file and what it includes.
 pub const SOURCE: KernelSource = KernelSource {
@@ -38,6 +39,8 @@ pub struct HerState {
 const _: () = assert!(size_of::<HerState>() == 40);
 // SAFETY: plain numbers in C layout without hidden padding, as asserted above.
 unsafe impl DeviceValue for HerState {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for HerState {}
 
 /// Twin of `HerBatch`: addresses and rules of one relabelling.
 #[repr(C)]

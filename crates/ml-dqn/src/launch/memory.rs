@@ -1,19 +1,15 @@
-//! Device memory that cudarc does not track, and pinned host memory to fill it from.
+//! Plain values, pinned host memory to fill device memory from, and the number of a capture.
 //!
-//! cudarc's slices follow the event-tracking flag of the caller's context, which costs driver calls a
-//! launch and breaks captures. Memory of this crate is never tracked, whatever the flag says: the buffer
-//! orders its streams itself.
+//! Device memory is [`ml_cuda::DeviceMemory`], which cudarc does not track: the buffer orders its streams itself.
 
-use std::marker::PhantomData;
-use std::sync::Arc;
-
-use cudarc::driver::{CudaEvent, CudaStream, DriverError, result, sys};
+use cudarc::driver::{CudaEvent, CudaStream, DeviceRepr, DriverError, result, sys};
+use ml_cuda::DeviceMemory;
 
 /// Plain values that may be copied to and from the device byte by byte.
 ///
 /// # Safety
 /// No padding that matters, no pointers, and every bit pattern is a value.
-pub unsafe trait DeviceValue: Copy + Send + Sync + 'static {}
+pub unsafe trait DeviceValue: DeviceRepr + Copy + Send + Sync + 'static {}
 
 macro_rules! device_values {
     ($($value:ty),*) => {
@@ -57,146 +53,6 @@ pub fn capture_number(stream: &CudaStream) -> Result<Option<u64>, DriverError> {
     }
     .result()?;
     Ok((status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE).then_some(number))
-}
-
-/// `len` values on the device, freed in the order of the stream that they were made on.
-///
-/// Kernels write through `&self`: what orders them is the stream, and the lock of whoever enqueues.
-#[derive(Debug)]
-pub struct DeviceMemory<T> {
-    address: u64,
-    len: usize,
-    stream: Arc<CudaStream>,
-    values: PhantomData<T>,
-}
-
-impl<T: DeviceValue> DeviceMemory<T> {
-    /// Allocates `len` values whose bytes are zero. At least one value is allocated, so that the address is real.
-    ///
-    /// # Errors
-    /// What the driver refused.
-    pub fn zeroed(stream: &Arc<CudaStream>, len: usize) -> Result<Self, DriverError> {
-        stream.context().bind_to_thread()?;
-        let bytes = len.max(1) * size_of::<T>();
-        // SAFETY: the context is current, the stream alive; the memory is owned by the value below.
-        let address = unsafe { result::malloc_async(stream.cu_stream(), bytes) }?;
-        let memory = Self {
-            address,
-            len,
-            stream: Arc::clone(stream),
-            values: PhantomData,
-        };
-        memory.clear()?;
-        Ok(memory)
-    }
-
-    /// Device address of the first value.
-    pub fn address(&self) -> u64 {
-        self.address
-    }
-
-    /// Number of values.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Bytes of all values.
-    pub fn bytes(&self) -> usize {
-        self.len * size_of::<T>()
-    }
-
-    /// Sets every byte to zero, in stream order.
-    ///
-    /// # Errors
-    /// What the driver refused.
-    pub fn clear(&self) -> Result<(), DriverError> {
-        self.stream.context().bind_to_thread()?;
-        // SAFETY: the memory is owned and at least one value long.
-        unsafe {
-            result::memset_d8_async(
-                self.address,
-                0,
-                self.len.max(1) * size_of::<T>(),
-                self.stream.cu_stream(),
-            )
-        }
-    }
-
-    /// Copies host values to positions `at..`, in stream order. Pageable memory is read before the call returns.
-    ///
-    /// # Errors
-    /// What the driver refused.
-    ///
-    /// # Panics
-    /// If they do not fit.
-    pub fn write(&self, at: usize, values: &[T]) -> Result<(), DriverError> {
-        assert!(
-            at + values.len() <= self.len,
-            "{} values at {at} do not fit into {}",
-            values.len(),
-            self.len
-        );
-        if values.is_empty() {
-            return Ok(());
-        }
-        self.stream.context().bind_to_thread()?;
-        let to = self.address + (at * size_of::<T>()) as u64;
-        // SAFETY: the range was checked above; the driver stages pageable memory before it returns.
-        unsafe { result::memcpy_htod_async(to, values, self.stream.cu_stream()) }
-    }
-
-    /// Copies the values at positions `at..` to the host. Waits for the stream.
-    ///
-    /// # Errors
-    /// What the driver refused.
-    ///
-    /// # Panics
-    /// If there are not as many.
-    pub fn read(&self, at: usize, values: &mut [T]) -> Result<(), DriverError> {
-        assert!(
-            at + values.len() <= self.len,
-            "{} values at {at} are not in {}",
-            values.len(),
-            self.len
-        );
-        self.stream.context().bind_to_thread()?;
-        if !values.is_empty() {
-            let from = self.address + (at * size_of::<T>()) as u64;
-            // SAFETY: the range was checked above; `values` lives until the wait below is over.
-            unsafe { result::memcpy_dtoh_async(values, from, self.stream.cu_stream()) }?;
-        }
-        self.stream.synchronize()
-    }
-
-    /// All values, on the host. Waits for the stream.
-    ///
-    /// # Errors
-    /// What the driver refused.
-    pub fn to_vec(&self) -> Result<Vec<T>, DriverError>
-    where
-        T: Default,
-    {
-        let mut values = vec![T::default(); self.len];
-        self.read(0, &mut values)?;
-        Ok(values)
-    }
-}
-
-impl<T> Drop for DeviceMemory<T> {
-    fn drop(&mut self) {
-        let context = self.stream.context();
-        if let Err(error) = context.bind_to_thread() {
-            context.record_err(Err::<(), _>(error));
-        }
-        // SAFETY: allocated by `zeroed` and freed once; work enqueued before on this stream goes first.
-        let freed = unsafe { result::free_async(self.address, self.stream.cu_stream()) };
-        context.record_err(freed);
-    }
 }
 
 /// Pinned host bytes that are copied to the device while the host goes on.

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr, PushKernelArg};
 use ml_cuda::kernels::{KernelSource, function, load};
 
-use super::memory::{DeviceMemory, DeviceValue};
+use super::memory::DeviceValue;
 use super::{LaunchShape, arguments, check_length, launch_behind};
 use crate::error::DqnError;
+use ml_cuda::DeviceMemory;
 
 /// The kernel file and what it includes.
 pub const SOURCE: KernelSource = KernelSource {
@@ -238,9 +239,15 @@ const _: () = assert!(size_of::<EpisodePlace>() == 8);
 // SAFETY: plain numbers in C layout without hidden padding, as asserted above.
 unsafe impl DeviceValue for PerState {}
 // SAFETY: as above.
+unsafe impl DeviceRepr for PerState {}
+// SAFETY: as above.
 unsafe impl DeviceValue for EnvCursor {}
 // SAFETY: as above.
+unsafe impl DeviceRepr for EnvCursor {}
+// SAFETY: as above.
 unsafe impl DeviceValue for EpisodePlace {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for EpisodePlace {}
 // SAFETY: as above; passed to kernels by value.
 unsafe impl DeviceRepr for RecordLayout {}
 // SAFETY: as above.
@@ -764,7 +771,7 @@ impl PerKernels {
         // SAFETY: order and types match per_take_status.
         unsafe { launch.launch(one.config()) }?;
         let mut read = [PerState::default()];
-        memory.state_copy.read(0, &mut read)?;
+        memory.state_copy.read(&mut read)?;
         Ok(read[0])
     }
 }

@@ -4,8 +4,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaModule, CudaStream, result};
+use ml_cuda::DeviceMemory;
 use ml_cuda::kernels::{function, load};
-use ml_dqn::launch::memory::DeviceMemory;
 use ml_dqn::launch::{her, per};
 
 use crate::cases::{Backend, Program};
@@ -31,7 +31,7 @@ impl Backend for Gpu {
     fn run(&self, program: &mut Program) {
         let upload = |bytes: &Vec<u8>| {
             let memory = DeviceMemory::zeroed(&self.stream, bytes.len()).unwrap();
-            memory.write(0, bytes).unwrap();
+            memory.write(bytes).unwrap();
             memory
         };
         let buffers: Vec<DeviceMemory<u8>> = program.buffers.iter().map(upload).collect();
@@ -80,7 +80,7 @@ impl Backend for Gpu {
             .unwrap_or_else(|error| panic!("{}: {:?}", launch.kernel, error.0));
         }
         for (buffer, memory) in program.buffers.iter_mut().zip(&buffers) {
-            memory.read(0, buffer).unwrap();
+            memory.read(buffer).unwrap();
         }
         self.stream.synchronize().unwrap();
     }
