@@ -218,6 +218,11 @@ impl DqnAgent {
         self.choices.load(Ordering::Relaxed)
     }
 
+    /// Goes on as if it had made so many choices: what a run that is taken up again sets from its checkpoint.
+    pub fn set_choices(&mut self, made: u64) {
+        *self.choices.get_mut() = made;
+    }
+
     /// Values of all actions in each state, `[rows, num_actions]` row by row. Waits for the GPU.
     ///
     /// # Errors

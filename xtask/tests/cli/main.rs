@@ -1,5 +1,7 @@
 //! The command as a user meets it: the built program, its help, its exit codes, its words.
 
+mod on_a_branch;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};

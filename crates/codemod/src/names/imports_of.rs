@@ -746,6 +746,11 @@ fn group_deletions(text: &str, group: &UseTree, items: &[UseTree], gone: &[bool]
             at += 1;
             continue;
         }
+        if let Some((line, next)) = line_of_gone(text, items, gone, at, close) {
+            edits.push(Edit::new(line, "", rule));
+            at = next;
+            continue;
+        }
         let item = &items[at];
         let comma = text[item.span.hi..close].find(',').filter(|n| {
             // The comma behind this item, not one in a comment further on.
@@ -779,6 +784,20 @@ fn group_deletions(text: &str, group: &UseTree, items: &[UseTree], gone: &[bool]
         }
         at += 1;
     }
+}
+
+/// A line of several leaves that all go: its extent, and the leaf behind it.
+fn line_of_gone(text: &str, items: &[UseTree], gone: &[bool], first: usize, close: usize) -> Option<(Span, usize)> {
+    let lo = items[first].span.lo;
+    if !starts_line(text, lo) {
+        return None;
+    }
+    let end = line_end(text, lo);
+    let next = (first..items.len()).find(|&at| items[at].span.lo >= end).unwrap_or(items.len());
+    let last = &items[next - 1];
+    let whole = next > first + 1 && last.span.hi <= end && end <= close && (first..next).all(|at| gone[at]);
+    let rest = text[last.span.hi..end.max(last.span.hi)].trim();
+    (whole && matches!(rest, "" | ",")).then(|| (Span::new(line_start(text, lo), next_line(text, lo).min(line_start(text, close))), next))
 }
 
 /// An item with its line, a comment at its end, and one blank line where two would meet.

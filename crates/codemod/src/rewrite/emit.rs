@@ -380,7 +380,8 @@ impl<'a> Cx<'a> {
                     let line = text[above..top].trim();
                     line.is_empty() || line.ends_with('{')
                 };
-                if before_blank {
+                let closes = text[hi..].trim_start().starts_with('}');
+                if before_blank || closes {
                     lo = top;
                 }
             }

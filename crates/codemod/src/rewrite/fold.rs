@@ -58,6 +58,7 @@ impl<'a> Cx<'a> {
                     (None, None) => None,
                 }
             }
+            ExprKind::If { cond, alt: Some(alt), .. } if self.constant(cond).is_none() => self.else_if(alt),
             ExprKind::If { cond, then, alt, .. } => match self.constant(cond)? {
                 true => self.emit(expr, Rest { lets: vec![], body: self.body_of_block(then, &[]), before: vec![], after: None, rule: RULE.into() }),
                 false => self.if_false(expr, alt.as_deref(), RULE),
@@ -94,6 +95,7 @@ impl<'a> Cx<'a> {
                     _ => None,
                 },
             },
+            ExprKind::Match { scrutinee, arms, .. } if self.constant(scrutinee).is_some() => self.fold_match(expr, scrutinee, arms),
             ExprKind::Match { arms, .. } => arms.iter().find_map(|arm| {
                 let guard = arm.guard.as_ref()?;
                 // A guard that never holds is left for its arm to be seen.
@@ -109,6 +111,14 @@ impl<'a> Cx<'a> {
             }
             ExprKind::Macro(mac) => self.fold_assert(expr, mac),
             ExprKind::MethodCall { .. } if self.predicate(expr).is_some() => self.predicate(expr),
+            ExprKind::MethodCall { recv, method, args, parens, .. } if method.text == "map" && args.len() == 1 => {
+                // `map(|x| x)`, where the closure did something before.
+                let ExprKind::Closure { params, body, .. } = &args[0].kind else { return None };
+                let [(pat, None)] = &params[..] else { return None };
+                let crate::syntax::PatKind::Ident { name, by_ref: false, sub: None, .. } = &pat.kind else { return None };
+                let same = self.an.local(body) == Some(*self.an.bound_at.get(&name.span.lo)?);
+                (same && !self.is_as_it_was(args[0].span)).then(|| self.edit(Span::new(recv.span.hi, parens.hi), "", RULE)).flatten()
+            }
             ExprKind::MethodCall { recv, method, args, .. } if args.len() == 1 => {
                 let value = self.constant(recv)?;
                 match (method.text.as_str(), value) {
@@ -136,6 +146,54 @@ impl<'a> Cx<'a> {
             ExprKind::Block { label: None, flavour: BlockFlavour::Plain, block } => self.unwrap_block(expr, block),
             _ => None,
         }
+    }
+
+    /// `match true { true => a, false => b }`, by the arm that is taken.
+    fn fold_match(&self, expr: &'a Expr, scrutinee: &'a Expr, arms: &'a [crate::syntax::Arm]) -> Option<EditGroup> {
+        let value = self.constant(scrutinee)?.to_string();
+        let other = (value != "true").to_string();
+        for arm in arms {
+            let pat = self.src(arm.pat.span);
+            if arm.guard.is_some() || arm.attrs.iter().any(|attr| attr.path == "cfg") || !(pat == value || pat == other || pat == "_") {
+                return None;
+            }
+            if pat != other {
+                let before = self.comments_in(Span::new(arm.pat.span.hi, arm.body.span.lo));
+                return self.emit(expr, Rest { lets: vec![], body: self.body_of(&arm.body, &[]), before, after: None, rule: RULE.into() });
+            }
+        }
+        None
+    }
+
+    /// `else { if … }` that this run has left is `else if …`.
+    fn else_if(&self, alt: &'a Expr) -> Option<EditGroup> {
+        let ExprKind::Block { label: None, flavour: BlockFlavour::Plain, block } = &alt.kind else { return None };
+        let [only] = &block.stmts[..] else { return None };
+        let StmtKind::Expr { expr: inner, .. } = &only.kind else { return None };
+        let room = [Span::new(block.span.lo + 1, only.span.lo), Span::new(only.span.hi, block.span.hi - 1)];
+        let is_if = matches!(inner.kind, ExprKind::If { .. }) && only.attrs.is_empty() && inner.attrs.is_empty();
+        if !is_if || self.is_as_it_was(alt.span) || room.iter().any(|span| !trivia::comments(self.text, *span).is_empty()) {
+            return None;
+        }
+        // Theirs, if both stood there like this.
+        let original = self.rope.original();
+        let stood = |span: Span, what: &str| self.rope.exact_origin(span.lo).is_some_and(|at| original[at..].starts_with(what));
+        if stood(block.span, "{") && stood(inner.span, "if") {
+            return None;
+        }
+        let text = trivia::reindent(self.src(inner.span), indent_of(self.text, inner.span.lo), indent_of(self.text, alt.span.lo));
+        self.edit(alt.span, text, RULE)
+    }
+
+    /// `let x = x;` since this run.
+    pub fn same_again(&self, at: &super::nodes::LetStmt<'a>) -> Option<EditGroup> {
+        let StmtKind::Let { pat, init: Some(init), diverge: None, ty: None } = &at.stmt.kind else { return None };
+        let crate::syntax::PatKind::Ident { name, by_ref: false, mutable: false, sub: None } = &pat.kind else { return None };
+        let same = matches!(&init.kind, ExprKind::Path(path) if path.segs.len() == 1 && path.last().name.text == name.text);
+        if !same || !at.stmt.attrs.is_empty() || self.is_as_it_was(at.stmt.span) {
+            return None;
+        }
+        Some(EditGroup::one(self.delete_stmt(at.stmt, at.block, at.at, RULE)?))
     }
 
     /// A loop whose body, since this run changed it, always leaves by its end: it runs once at most.

@@ -109,7 +109,7 @@ impl<'a> Cx<'a> {
             groups.push(group);
         };
         for at in &self.nodes.lets {
-            offer(self.collapse_let(at).or_else(|| self.assigned_at_once(at)).or_else(|| self.let_and_return(at)), &mut groups);
+            offer(self.collapse_let(at).or_else(|| self.assigned_at_once(at)).or_else(|| self.let_and_return(at)).or_else(|| self.same_again(at)), &mut groups);
         }
         // Patterns of parameters.
         for (_, f) in &self.nodes.functions {
