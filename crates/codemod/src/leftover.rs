@@ -97,6 +97,12 @@ impl<'a> Cx<'a> {
                     return None;
                 }
                 // After a first run the receiver has the new type, which has no such field either.
+                if let Some(rule) = self.rules.wrappers.iter().find(|rule| rule.spec.payload == member.text && self.is_type(ty, rule.becomes))
+                    && !self.sees_field(ty, &member.text, expr)
+                {
+                    let reason = format!("`{}` is used in a way that is not an option's", member.text);
+                    return Some(self.leftover(expr.span, &rule.spec.rule, reason, Some(format!("use `{}` itself", self.src(base.span))), false));
+                }
                 if let Some(rule) = self.rules.wrappers.iter().find(|rule| self.is_type(ty, rule.becomes))
                     && let Some(hint) = rule.spec.gone.get(&member.text)
                     && !self.sees_field(ty, &member.text, expr)
@@ -129,6 +135,13 @@ impl<'a> Cx<'a> {
                         return Some(self.leftover(expr.span, &rule.spec.rule, reason, Some(format!("`{}` is the buffer itself now", self.src(recv.span))), false));
                     }
                     return None;
+                }
+                if let Some(rule) = self.rules.enums.iter().find(|rule| self.is_type(ty, rule.becomes))
+                    && (rule.spec.some.contains_key(&method.text) || rule.spec.always.contains_key(&method.text))
+                    && !self.an.methods.contains_key(&expr.id)
+                {
+                    let reason = format!("what `{}()` comes to here could not be told", method.text);
+                    return Some(self.leftover(expr.span, &rule.spec.rule, reason, Some(format!("`{}` is the buffer itself now", self.src(recv.span))), false));
                 }
                 if let Some(rule) = self.rules.enums.iter().find(|rule| self.is_type(ty, rule.becomes))
                     && let Some(hint) = rule.spec.gone.get(&method.text)

@@ -60,6 +60,7 @@ fn import_into(edition: u16, text: &str, at: &[&str], paths: &[&str]) -> (String
         let cx = Cx {
             world: &world,
             rules: &rules,
+            id,
             file: &file,
             text,
             an: &an,

@@ -75,18 +75,29 @@ fn bodies(cx: &Cx<'_>) -> Vec<(usize, Body)> {
 fn is_hollow(cx: &Cx<'_>, body: &Block) -> bool {
     let [stmt] = &body.stmts[..] else { return false };
     let StmtKind::Expr { expr, .. } = &stmt.kind else { return false };
-    gives_up(expr) || was_returned(cx, expr.span)
+    gives_up(expr) || (is_constant(expr) && was_returned(cx, expr.span))
 }
 
 fn gives_up(expr: &Expr) -> bool {
     match &expr.kind {
-        ExprKind::Return(_) => true,
+        ExprKind::Return(value) => value.as_ref().is_none_or(|value| is_constant(value) || gives_up(value)),
         ExprKind::Macro(mac) => matches!(mac.path.last().name.text.as_str(), "panic" | "unreachable" | "todo" | "unimplemented" | "bail"),
         ExprKind::Call { callee, .. } => matches!(&callee.kind, ExprKind::Path(path) if path.last().name.text == "Err"),
         ExprKind::Block { block, .. } => match &block.stmts[..] {
             [stmt] => matches!(&stmt.kind, StmtKind::Expr { expr, .. } if gives_up(expr)),
             _ => false,
         },
+        _ => false,
+    }
+}
+
+/// Says nothing of the buffer: `None`, a literal, `()`.
+fn is_constant(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Lit(_) => true,
+        ExprKind::Path(path) => path.last().name.text.starts_with(char::is_uppercase),
+        ExprKind::Tuple(parts) => parts.is_empty(),
+        ExprKind::Call { callee, args } => is_constant(callee) && args.iter().all(is_constant),
         _ => false,
     }
 }

@@ -115,7 +115,7 @@ impl<'a> Cx<'a> {
     /// Statements for what has to be evaluated though nobody wants it.
     fn effects_of(&self, subject: &Subject) -> Vec<String> {
         match subject {
-            Subject::Plain(payload) | Subject::Known(payload) => {
+            Subject::Plain(payload) | Subject::Known(payload) | Subject::Fine(payload) => {
                 if payload.effects {
                     let lock = self.derefs_temporary(payload);
                     let text = &payload.base.text;
@@ -406,7 +406,7 @@ impl<'a> Cx<'a> {
     fn scrutinee_edits(&self, scrutinee: &'a Expr, subject: &Subject, rule: &str, edits: &mut Vec<Edit>) {
         match (subject, &scrutinee.kind) {
             (_, ExprKind::Paren(inner)) => self.scrutinee_edits(inner, subject, rule, edits),
-            (Subject::Known(payload), _) => edits.push(Edit::new(scrutinee.span, self.value_code(payload, true).text, rule)),
+            (Subject::Known(payload) | Subject::Fine(payload), _) => edits.push(Edit::new(scrutinee.span, self.value_code(payload, true).text, rule)),
             (Subject::Tuple(parts), ExprKind::Tuple(exprs)) => {
                 for (part, expr) in parts.iter().zip(exprs) {
                     self.scrutinee_edits(expr, part, rule, edits);
@@ -556,7 +556,7 @@ impl<'a> Cx<'a> {
                         _ => {
                             // It stays as a link that always holds.
                             let value = match &link.subject {
-                                Subject::Known(payload) => self.value_code(payload, true).text,
+                                Subject::Known(payload) | Subject::Fine(payload) => self.value_code(payload, true).text,
                                 _ => self.src(link.value.span).to_owned(),
                             };
                             edits.push(Edit::new(link.expr.span, format!("let {} = {value}", link.out.text), &rule));
@@ -644,7 +644,7 @@ impl<'a> Cx<'a> {
                 // The whole value under one name, or nothing at all.
                 if let [bound] = &bounds[..]
                     && let Some(payload) = &bound.payload
-                    && matches!(subject, Subject::Plain(_) | Subject::Known(_))
+                    && matches!(subject, Subject::Plain(_) | Subject::Known(_) | Subject::Fine(_))
                     && !matches!(pat.kind, crate::syntax::PatKind::Tuple(_))
                 {
                     let (text, _) = self.let_for(bound, payload, &[Span::new(at.stmt.span.hi, at.block.span.hi)])?;

@@ -177,8 +177,8 @@ impl<'a> Cx<'a> {
         }
         // Theirs, if both stood there like this.
         let original = self.rope.original();
-        let stood = |span: Span, what: &str| self.rope.exact_origin(span.lo).is_some_and(|at| original[at..].starts_with(what));
-        if stood(block.span, "{") && stood(inner.span, "if") {
+        let behind_else = self.rope.exact_origin(block.span.lo).is_some_and(|at| original[..at].trim_end().ends_with("else"));
+        if behind_else && self.rope.exact_origin(inner.span.lo).is_some_and(|at| original[at..].starts_with("if")) {
             return None;
         }
         let text = trivia::reindent(self.src(inner.span), indent_of(self.text, inner.span.lo), indent_of(self.text, alt.span.lo));

@@ -236,10 +236,17 @@ impl<'a> Cx<'a> {
                 return Some(Red::Some(self.payload(recv, mode, retired.rule())));
             }
             // A value of the new type in an old option's place, left by an earlier edit of ours.
-            if OPTION_METHODS.contains(&method) && !self.has_own_method(&retired, method) && self.eval(recv).is_none() {
+            let drops_nothing = !matches!(method, "unwrap_or" | "ok_or" | "or" | "xor" | "map_or") || args.first().is_none_or(|eager| self.may_be_dropped(eager));
+            if OPTION_METHODS.contains(&method) && drops_nothing && !self.has_own_method(&retired, method) && self.eval(recv).is_none() {
                 let payload = self.payload(recv, Mode::Place, retired.rule());
                 return self.option_method(expr, payload, method, args);
             }
+        }
+        // What is evaluated whether it is needed or not may do something.
+        if let ("unwrap_or" | "ok_or" | "or" | "xor" | "map_or", Some(eager)) = (method, args.first())
+            && !self.may_be_dropped(eager)
+        {
+            return None;
         }
         match self.eval(recv)? {
             Red::Some(payload) => self.option_method(expr, payload, method, args),
@@ -346,6 +353,56 @@ impl<'a> Cx<'a> {
             "map_or" | "map_or_else" => Red::Expr(self.apply(args.get(1)?, &payload)?, rule),
             _ => return None,
         })
+    }
+
+    /// The beginning of a chain that is matched on as a whole.
+    fn feeds_scrutinee(&self, expr: &'a Expr) -> bool {
+        let Some(Parent::Expr(outer)) = self.nodes.parent(expr) else { return false };
+        let ExprKind::MethodCall { recv, .. } = &outer.kind else { return false };
+        recv.id == expr.id && matches!(self.eval(outer), Some(Red::Some(_) | Red::SomeCode(..) | Red::Ok(_) | Red::OkCode(..))) && (self.in_scrutinee(outer) || self.feeds_scrutinee(outer))
+    }
+
+    fn lacks_error_type(&self, expr: &Expr) -> bool {
+        match self.nodes.parent(expr) {
+            Some(Parent::Init { stmt, .. }) => matches!(&stmt.kind, crate::syntax::StmtKind::Let { ty: None, .. }),
+            Some(Parent::Expr(outer)) => matches!(&outer.kind, ExprKind::MethodCall { recv, .. } if recv.id == expr.id),
+            _ => false,
+        }
+    }
+
+    /// Whether nobody notices that an expression is not evaluated any more: it makes a value and does nothing else.
+    fn may_be_dropped(&self, expr: &Expr) -> bool {
+        let all = |exprs: &[Expr]| exprs.iter().all(|expr| self.may_be_dropped(expr));
+        match &expr.kind {
+            ExprKind::Ref { inner, .. } | ExprKind::Deref(inner) | ExprKind::Paren(inner) | ExprKind::Not(inner) | ExprKind::Neg(inner) => self.may_be_dropped(inner),
+            ExprKind::Cast { inner, .. } => self.may_be_dropped(inner),
+            ExprKind::Field { base, .. } => self.may_be_dropped(base),
+            ExprKind::Binary { lhs, rhs, op, .. } => *op != crate::syntax::BinOp::AssignOp && self.may_be_dropped(lhs) && self.may_be_dropped(rhs),
+            ExprKind::Tuple(exprs) | ExprKind::Array(exprs) => all(exprs),
+            ExprKind::Struct { fields, .. } => fields.iter().all(|field| self.may_be_dropped(&field.value)),
+            // Variants, tuple structs, and the constructors of `std`'s conventions.
+            ExprKind::Call { callee, args } => {
+                let ExprKind::Path(path) = &callee.kind else { return false };
+                let name = path.last().name.text.as_str();
+                let makes = name.starts_with(char::is_uppercase) || (path.segs.len() > 1 && matches!(name, "new" | "default" | "from" | "with_capacity" | "msg"));
+                makes && all(args)
+            }
+            ExprKind::MethodCall { recv, method, args, .. } => {
+                let only_looks = matches!(
+                    method.text.as_str(),
+                    "into" | "to_string" | "to_owned" | "clone" | "len" | "is_empty" | "as_str" | "as_ref" | "to_vec" | "cloned" | "copied" | "capacity" | "min" | "max"
+                ) || self.an.methods.get(&expr.id).is_some_and(|hit| hit.def.pure);
+                only_looks && self.may_be_dropped(recv) && all(args)
+            }
+            ExprKind::Macro(mac) => {
+                let makes = matches!(mac.path.last().name.text.as_str(), "format" | "vec" | "anyhow" | "eyre" | "concat" | "stringify" | "file" | "line");
+                match &mac.args {
+                    crate::syntax::MacroArgs::Exprs { args, .. } => makes && args.iter().all(|arg| self.may_be_dropped(&arg.value)),
+                    _ => makes && self.is_pure(expr),
+                }
+            }
+            _ => self.is_pure(expr),
+        }
     }
 
     /// Whether the same place is looked at again behind a `take()`: what it left there was `None`.
@@ -662,7 +719,7 @@ impl<'a> Cx<'a> {
         let (code, rule) = match red {
             Red::Some(payload) => {
                 // Scrutinees are somebody else's.
-                if self.in_scrutinee(expr) {
+                if self.in_scrutinee(expr) || self.feeds_scrutinee(expr) {
                     return None;
                 }
                 let mut payload = payload;
@@ -702,6 +759,9 @@ impl<'a> Cx<'a> {
                 let value = self.value_code(&payload, true).text;
                 (Code::tight(format!("Some({value})")), rule)
             }
+            Red::SomeCode(..) | Red::Ok(_) | Red::OkCode(..) if self.in_scrutinee(expr) || self.feeds_scrutinee(expr) => return None,
+            // Alone, `Ok` does not say which error it might have been.
+            Red::Ok(_) | Red::OkCode(..) if self.lacks_error_type(expr) => return None,
             Red::SomeCode(code, rule) => (Code::tight(format!("Some({})", code.text)), rule),
             Red::Ok(payload) => {
                 let rule = payload.rule.clone();

@@ -13,6 +13,8 @@ pub enum Subject {
     Plain(Payload),
     /// An option that is known to be `Some` of this.
     Known(Payload),
+    /// A result that is known to be `Ok` of this.
+    Fine(Payload),
     Tuple(Vec<Subject>),
 }
 
@@ -65,10 +67,20 @@ impl<'a> Cx<'a> {
             ExprKind::Tuple(exprs) if !exprs.is_empty() => return Subject::Tuple(exprs.iter().map(|expr| self.subject(expr)).collect()),
             _ => {}
         }
-        if let Some(Red::Some(payload)) = self.eval(expr) {
-            return Subject::Known(payload);
+        match self.eval(expr) {
+            Some(Red::Some(payload)) => return Subject::Known(payload),
+            Some(Red::SomeCode(code, rule)) => return Subject::Known(self.computed(expr, code, rule)),
+            Some(Red::Ok(payload)) => return Subject::Fine(payload),
+            Some(Red::OkCode(code, rule)) => return Subject::Fine(self.computed(expr, code, rule)),
+            _ => {}
         }
         Subject::Plain(self.subject_payload(expr, ""))
+    }
+
+    /// A payload that has no place: what `expr` computes.
+    fn computed(&self, expr: &Expr, code: super::known::Code, rule: String) -> Payload {
+        let effects = !self.is_pure(expr);
+        Payload { full: code.clone(), base: code, ty: Type::Unknown, mode: Mode::Place, cheap: false, place: false, effects, root: None, root_name: None, span: expr.span, rule, taken: false }
     }
 
     /// A payload for the expression as it is matched: by reference where it is one.
@@ -94,7 +106,7 @@ impl<'a> Cx<'a> {
                 let payload = match subject {
                     Some(Subject::Plain(payload)) => Some(self.bound_payload(payload, *by_ref, *mutable)),
                     // The option itself is wanted.
-                    Some(Subject::Known(_)) if sub.is_none() => return PatOut::new(Kind::Blocked, text),
+                    Some(Subject::Known(_) | Subject::Fine(_)) if sub.is_none() => return PatOut::new(Kind::Blocked, text),
                     _ => None,
                 };
                 let own = Bound { local, payload, retyped: false, mutable: *mutable && !*by_ref };
@@ -259,6 +271,16 @@ impl<'a> Cx<'a> {
                     _ => PatOut::new(Kind::Always(vec![]), "_"),
                 }
                 .by(&rule.spec.rule);
+            }
+            if let Some(Subject::Fine(payload)) = subject
+                && Some(def) == self.world.canonical("std::result::Result")
+            {
+                let rule = payload.rule.clone();
+                return match elems {
+                    _ if at != 0 => PatOut::new(Kind::Never, text).by(&rule),
+                    [only] if !matches!(only.kind, PatKind::Rest) => self.pat(only, Some(&Subject::Plain(payload.clone()))).by(&rule),
+                    _ => PatOut::new(Kind::Always(vec![]), "_").by(&rule),
+                };
             }
             if Some(def) == self.world.canonical("std::option::Option") {
                 // A value of the new type in an old option's place counts as known too.

@@ -434,3 +434,57 @@ fn tokens_that_build_nothing_without_the_timer() {
     assert_eq!(sites, []);
     assert!(text.contains("phases: PhaseTimer"), "{text}");
 }
+
+/// Two structs of one name, each in a module, and a macro.
+fn two_with(rest: &str) -> (String, Vec<(String, String)>) {
+    let inner = context(
+        "        self.upload_batch_gpu(batch)?;\n        Ok(0.0)",
+        "",
+    );
+    one(&format!(
+        "pub mod a {{\n{inner}}}\npub mod b {{\n{inner}}}\n{rest}"
+    ))
+}
+
+const HIDDEN: &str = "macro_rules! ctx {
+    ($s:expr, $t:expr) => { FusedTrainingCtx { stream: $s, td_errors: $t, mega: true } };
+}
+";
+
+#[test]
+fn a_hidden_literal_turns_off_only_what_it_means() {
+    let (text, sites) = two_with(&format!(
+        "pub mod c {{\nuse super::b::FusedTrainingCtx;\n{HIDDEN}}}\n"
+    ));
+    check_site(&sites, "FusedTrainingCtx {", "`macro_rules! ctx`, where");
+    assert_eq!(sites.len(), 1, "{sites:#?}");
+    let (a, b) = text.split_once("pub mod b {").unwrap();
+    assert!(
+        a.contains("phases: PhaseTimer") && !b.contains("PhaseTimer"),
+        "{text}"
+    );
+    // By where it is called.
+    let (text, sites) = two_with(&format!(
+        "{HIDDEN}pub mod c {{\nuse super::a::FusedTrainingCtx;\nfn f(s: S, t: T) -> FusedTrainingCtx {{ ctx!(s, t) }}\n}}\n"
+    ));
+    assert_eq!(sites.len(), 1, "{sites:#?}");
+    let (a, b) = text.split_once("pub mod b {").unwrap();
+    assert!(
+        b.contains("phases: PhaseTimer") && !a.contains("PhaseTimer"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_hidden_literal_that_may_mean_each_is_told_at_each() {
+    let (text, sites) = two_with(HIDDEN);
+    assert!(!text.contains("PhaseTimer"), "{text}");
+    assert_eq!(sites.len(), 2, "{sites:#?}");
+    assert!(
+        sites
+            .iter()
+            .all(|(line, why)| line == "pub struct FusedTrainingCtx {"
+                && why.contains("may mean this struct")),
+        "{sites:#?}"
+    );
+}
