@@ -13,7 +13,11 @@ pub struct Edit {
 
 impl Edit {
     pub fn new(span: Span, text: impl Into<String>, rule: &str) -> Self {
-        Edit { span, text: text.into(), rule: rule.to_owned() }
+        Edit {
+            span,
+            text: text.into(),
+            rule: rule.to_owned(),
+        }
     }
 }
 
@@ -29,7 +33,11 @@ impl EditGroup {
     }
 
     pub fn span(&self) -> Span {
-        self.edits.iter().map(|edit| edit.span).reduce(Span::to).unwrap_or_default()
+        self.edits
+            .iter()
+            .map(|edit| edit.span)
+            .reduce(Span::to)
+            .unwrap_or_default()
     }
 }
 
@@ -64,8 +72,22 @@ pub struct Hunk {
 
 impl Rope {
     pub fn new(text: &str) -> Self {
-        let pieces = if text.is_empty() { vec![] } else { vec![Piece { origin: Some(0), len: text.len(), rule: 0 }] };
-        Rope { original: text.to_owned(), text: text.to_owned(), pieces, rules: vec![], touched: vec![] }
+        let pieces = if text.is_empty() {
+            vec![]
+        } else {
+            vec![Piece {
+                origin: Some(0),
+                len: text.len(),
+                rule: 0,
+            }]
+        };
+        Rope {
+            original: text.to_owned(),
+            text: text.to_owned(),
+            pieces,
+            rules: vec![],
+            touched: vec![],
+        }
     }
 
     pub fn text(&self) -> &str {
@@ -87,7 +109,11 @@ impl Rope {
         for piece in &self.pieces {
             if let Some(origin) = piece.origin {
                 if at < start + piece.len {
-                    return if at >= start { origin + (at - start) } else { last };
+                    return if at >= start {
+                        origin + (at - start)
+                    } else {
+                        last
+                    };
                 }
                 last = origin + piece.len;
             } else if at < start + piece.len {
@@ -95,7 +121,11 @@ impl Rope {
             }
             start += piece.len;
         }
-        last.max(if at >= self.text.len() { self.original.len() } else { 0 })
+        last.max(if at >= self.text.len() {
+            self.original.len()
+        } else {
+            0
+        })
     }
 
     /// The byte's origin, if it stood in the original at all.
@@ -132,7 +162,9 @@ impl Rope {
         edits.sort_by_key(|edit| (edit.span.lo, edit.span.hi));
         edits.dedup_by(|a, b| a.span == b.span && a.text == b.text);
         for pair in edits.windows(2) {
-            if pair[0].span.hi > pair[1].span.lo || (pair[0].span == pair[1].span && !pair[0].span.is_empty()) {
+            if pair[0].span.hi > pair[1].span.lo
+                || (pair[0].span == pair[1].span && !pair[0].span.is_empty())
+            {
                 return Err((pair[0].clone(), pair[1].clone()));
             }
         }
@@ -143,7 +175,14 @@ impl Rope {
             self.copy(at, edit.span.lo, &mut pieces);
             text.push_str(&self.text[at..edit.span.lo]);
             let rule = self.rule_index(&edit.rule);
-            let (lo, hi) = (self.origin(edit.span.lo), if edit.span.is_empty() { self.origin(edit.span.lo) } else { self.origin_end(edit.span.hi) });
+            let (lo, hi) = (
+                self.origin(edit.span.lo),
+                if edit.span.is_empty() {
+                    self.origin(edit.span.lo)
+                } else {
+                    self.origin_end(edit.span.hi)
+                },
+            );
             self.touched.push((Span::new(lo.min(hi), hi.max(lo)), rule));
             // Text that both sides share keeps its origin, so that what an edit leaves standing is not counted as changed.
             self.replace(edit, rule, &mut pieces);
@@ -166,24 +205,42 @@ impl Rope {
         // Pieces of the old text that stand in the new one, in order: bodies of arms, scrutinees, comments.
         let mut runs: Vec<(usize, usize, usize)> = Vec::new();
         if old.len() < 200_000 && new.len() < 200_000 {
-            let ops = similar::capture_diff_slices(similar::Algorithm::Myers, &tokens(old), &tokens(new));
+            let ops =
+                similar::capture_diff_slices(similar::Algorithm::Myers, &tokens(old), &tokens(new));
             let (old_at, new_at) = (offsets(old), offsets(new));
             for op in ops {
-                if let similar::DiffOp::Equal { old_index, new_index, len } = op {
-                    runs.push((old_at[old_index], new_at[new_index], old_at[old_index + len] - old_at[old_index]));
+                if let similar::DiffOp::Equal {
+                    old_index,
+                    new_index,
+                    len,
+                } = op
+                {
+                    runs.push((
+                        old_at[old_index],
+                        new_at[new_index],
+                        old_at[old_index + len] - old_at[old_index],
+                    ));
                 }
             }
         }
         let mut at = 0;
         for (from, to, len) in runs {
             if to > at {
-                pieces.push(Piece { origin: None, len: to - at, rule });
+                pieces.push(Piece {
+                    origin: None,
+                    len: to - at,
+                    rule,
+                });
             }
             self.copy(edit.span.lo + from, edit.span.lo + from + len, pieces);
             at = to + len;
         }
         if at < new.len() {
-            pieces.push(Piece { origin: None, len: new.len() - at, rule });
+            pieces.push(Piece {
+                origin: None,
+                len: new.len() - at,
+                rule,
+            });
         }
     }
 
@@ -198,7 +255,12 @@ impl Rope {
     }
 
     fn origin_end(&self, hi: usize) -> usize {
-        if hi == 0 { 0 } else { self.exact_origin(hi - 1).map_or_else(|| self.origin(hi), |origin| origin + 1) }
+        if hi == 0 {
+            0
+        } else {
+            self.exact_origin(hi - 1)
+                .map_or_else(|| self.origin(hi), |origin| origin + 1)
+        }
     }
 
     fn copy(&self, lo: usize, hi: usize, out: &mut Vec<Piece>) {
@@ -206,7 +268,11 @@ impl Rope {
         for piece in &self.pieces {
             let (a, b) = (start.max(lo), (start + piece.len).min(hi));
             if a < b {
-                out.push(Piece { origin: piece.origin.map(|origin| origin + (a - start)), len: b - a, rule: piece.rule });
+                out.push(Piece {
+                    origin: piece.origin.map(|origin| origin + (a - start)),
+                    len: b - a,
+                    rule: piece.rule,
+                });
             }
             start += piece.len;
             if start >= hi {
@@ -226,9 +292,21 @@ impl Rope {
             if span.is_empty() && text.is_empty() {
                 return;
             }
-            let by = rule.take().or_else(|| self.touched.iter().find(|(touched, _)| touched.overlaps(span) || touched.contains(span)).map(|(_, by)| *by));
-            let rule = by.and_then(|by| self.rules.get(by)).cloned().unwrap_or_default();
-            hunks.push(Hunk { span, text: std::mem::take(text), rule });
+            let by = rule.take().or_else(|| {
+                self.touched
+                    .iter()
+                    .find(|(touched, _)| touched.overlaps(span) || touched.contains(span))
+                    .map(|(_, by)| *by)
+            });
+            let rule = by
+                .and_then(|by| self.rules.get(by))
+                .cloned()
+                .unwrap_or_default();
+            hunks.push(Hunk {
+                span,
+                text: std::mem::take(text),
+                rule,
+            });
         };
         for piece in &self.pieces {
             match piece.origin {
@@ -244,7 +322,11 @@ impl Rope {
             }
             at += piece.len;
         }
-        flush(Span::new(original, self.original.len()), &mut pending, &mut rule);
+        flush(
+            Span::new(original, self.original.len()),
+            &mut pending,
+            &mut rule,
+        );
         hunks
     }
 }
@@ -331,7 +413,8 @@ mod tests {
         assert!(rope.apply(&[edit(0, 3, "x"), edit(2, 4, "y")]).is_err());
         assert_eq!(rope.text(), "abcdef");
         // Touching is fine.
-        rope.apply(&[edit(0, 3, "x"), edit(3, 3, "-"), edit(3, 4, "y")]).unwrap();
+        rope.apply(&[edit(0, 3, "x"), edit(3, 3, "-"), edit(3, 4, "y")])
+            .unwrap();
         assert_eq!(rope.text(), "x-yef");
     }
 

@@ -34,7 +34,9 @@ pub fn lay_out(files: &[Laid<'_>]) -> Vec<Outcome> {
     files
         .par_iter()
         .map(|file| {
-            let Some(before) = rustfmt(file, file.before) else { return Outcome::Unknown };
+            let Some(before) = rustfmt(file, file.before) else {
+                return Outcome::Unknown;
+            };
             if before != file.before {
                 return Outcome::AsItIs;
             }
@@ -49,7 +51,13 @@ pub fn lay_out(files: &[Laid<'_>]) -> Vec<Outcome> {
 
 fn rustfmt(file: &Laid<'_>, text: &str) -> Option<String> {
     let mut child = Command::new("rustfmt")
-        .args(["--quiet", "--emit", "stdout", "--edition", &file.edition.to_string()])
+        .args([
+            "--quiet",
+            "--emit",
+            "stdout",
+            "--edition",
+            &file.edition.to_string(),
+        ])
         .current_dir(file.directory)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -62,7 +70,11 @@ fn rustfmt(file: &Laid<'_>, text: &str) -> Option<String> {
     let writer = std::thread::spawn(move || stdin.write_all(text.as_bytes()));
     let output = child.wait_with_output().ok()?;
     writer.join().ok()?.ok()?;
-    output.status.success().then(|| String::from_utf8(output.stdout).ok()).flatten()
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8(output.stdout).ok())
+        .flatten()
 }
 
 #[cfg(test)]
@@ -71,7 +83,13 @@ mod tests {
 
     fn one(before: &str, after: &str) -> Outcome {
         let directory = tempfile::tempdir().unwrap();
-        lay_out(&[Laid { directory: directory.path(), edition: 2024, before, after }]).remove(0)
+        lay_out(&[Laid {
+            directory: directory.path(),
+            edition: 2024,
+            before,
+            after,
+        }])
+        .remove(0)
     }
 
     #[test]
@@ -87,6 +105,9 @@ mod tests {
     #[test]
     fn what_was_not_clean_stays_as_it_is() {
         let outcome = one("fn f() { g( 1 ); }\n", "fn f() { g( 2 ); }\n");
-        assert!(matches!(outcome, Outcome::AsItIs | Outcome::Unknown), "{outcome:?}");
+        assert!(
+            matches!(outcome, Outcome::AsItIs | Outcome::Unknown),
+            "{outcome:?}"
+        );
     }
 }

@@ -44,39 +44,100 @@ impl<'a> Cx<'a> {
         kept
     }
 
-    fn leftover(&self, span: Span, rule: &str, reason: impl Into<String>, suggestion: Option<String>, dead: bool) -> Leftover {
-        Leftover { span, rule: rule.to_owned(), reason: reason.into(), suggestion, dead }
+    fn leftover(
+        &self,
+        span: Span,
+        rule: &str,
+        reason: impl Into<String>,
+        suggestion: Option<String>,
+        dead: bool,
+    ) -> Leftover {
+        Leftover {
+            span,
+            rule: rule.to_owned(),
+            reason: reason.into(),
+            suggestion,
+            dead,
+        }
     }
 
     // --- implementations
 
     fn impl_leftovers(&self, out: &mut Vec<Leftover>) {
         for (item, _) in &self.nodes.items {
-            let ItemKind::Impl(it) = &item.kind else { continue };
-            if self.rope.exact_origin(item.span.lo).is_some_and(|origin| self.rules.conflicting_impls.contains(&(self.id, origin))) {
-                let of = it.of_trait.as_ref().map_or("", |of| of.last().name.text.as_str());
-                let rule = self.rules.enums.first().map(|rule| rule.spec.rule.clone()).or(self.rules.wrappers.first().map(|rule| rule.spec.rule.clone())).unwrap_or_default();
+            let ItemKind::Impl(it) = &item.kind else {
+                continue;
+            };
+            if self
+                .rope
+                .exact_origin(item.span.lo)
+                .is_some_and(|origin| self.rules.conflicting_impls.contains(&(self.id, origin)))
+            {
+                let of = it
+                    .of_trait
+                    .as_ref()
+                    .map_or("", |of| of.last().name.text.as_str());
+                let rule = self
+                    .rules
+                    .enums
+                    .first()
+                    .map(|rule| rule.spec.rule.clone())
+                    .or(self
+                        .rules
+                        .wrappers
+                        .first()
+                        .map(|rule| rule.spec.rule.clone()))
+                    .unwrap_or_default();
                 let head = Span::new(item.span.lo, it.braces.hi);
-                out.push(self.leftover(head, &rule, format!("with the new names `{of}` would be implemented twice for the same types"), Some("drop this one, or merge the two".into()), true));
+                out.push(self.leftover(
+                    head,
+                    &rule,
+                    format!(
+                        "with the new names `{of}` would be implemented twice for the same types"
+                    ),
+                    Some("drop this one, or merge the two".into()),
+                    true,
+                ));
                 continue;
             }
-            let crate::syntax::TyKind::Path(path) = &it.self_ty.kind else { continue };
-            let Some(Retired::Enum(rule)) = self.retired_path(path) else { continue };
+            let crate::syntax::TyKind::Path(path) = &it.self_ty.kind else {
+                continue;
+            };
+            let Some(Retired::Enum(rule)) = self.retired_path(path) else {
+                continue;
+            };
             if self.module_is_deleted(path) {
                 continue;
             }
             let what = match &it.of_trait {
-                Some(of) => format!("`{}` is implemented for `{}`, which is gone", of.last().name.text, path.last().name.text),
-                None => format!("methods are added to `{}`, which is gone", path.last().name.text),
+                Some(of) => format!(
+                    "`{}` is implemented for `{}`, which is gone",
+                    of.last().name.text,
+                    path.last().name.text
+                ),
+                None => format!(
+                    "methods are added to `{}`, which is gone",
+                    path.last().name.text
+                ),
             };
             let new = &self.world.defs[rule.becomes].name;
             let head = Span::new(item.span.lo, it.braces.hi);
-            out.push(self.leftover(head, &rule.spec.rule, what, Some(format!("implement it for `{new}`, or drop it where `{new}` has one already")), true));
+            out.push(self.leftover(
+                head,
+                &rule.spec.rule,
+                what,
+                Some(format!(
+                    "implement it for `{new}`, or drop it where `{new}` has one already"
+                )),
+                true,
+            ));
         }
     }
 
     fn module_is_deleted(&self, path: &crate::syntax::Path) -> bool {
-        self.an.path(path).is_some_and(|found| self.rules.deleted_mods.contains_key(&found.module))
+        self.an
+            .path(path)
+            .is_some_and(|found| self.rules.deleted_mods.contains_key(&found.module))
     }
 
     // --- expressions
@@ -88,32 +149,75 @@ impl<'a> Cx<'a> {
                 if let Some(Retired::Wrapper(rule)) = self.retired(ty) {
                     if let Some(hint) = rule.spec.gone.get(&member.text) {
                         let reason = format!("`{}` is read on the host", member.text);
-                        return Some(self.leftover(expr.span, &rule.spec.rule, reason, Some(hint.clone()), true));
+                        return Some(self.leftover(
+                            expr.span,
+                            &rule.spec.rule,
+                            reason,
+                            Some(hint.clone()),
+                            true,
+                        ));
                     }
                     if member.text == rule.spec.payload {
-                        let reason = format!("`{}` is used in a way that is not an option's", member.text);
-                        return Some(self.leftover(expr.span, &rule.spec.rule, reason, Some(format!("use `{}` itself", self.src(base.span))), false));
+                        let reason =
+                            format!("`{}` is used in a way that is not an option's", member.text);
+                        return Some(self.leftover(
+                            expr.span,
+                            &rule.spec.rule,
+                            reason,
+                            Some(format!("use `{}` itself", self.src(base.span))),
+                            false,
+                        ));
                     }
                     return None;
                 }
                 // After a first run the receiver has the new type, which has no such field either.
-                if let Some(rule) = self.rules.wrappers.iter().find(|rule| rule.spec.payload == member.text && self.is_type(ty, rule.becomes))
+                if let Some(rule) =
+                    self.rules.wrappers.iter().find(|rule| {
+                        rule.spec.payload == member.text && self.is_type(ty, rule.becomes)
+                    })
                     && !self.sees_field(ty, &member.text, expr)
                 {
-                    let reason = format!("`{}` is used in a way that is not an option's", member.text);
-                    return Some(self.leftover(expr.span, &rule.spec.rule, reason, Some(format!("use `{}` itself", self.src(base.span))), false));
+                    let reason =
+                        format!("`{}` is used in a way that is not an option's", member.text);
+                    return Some(self.leftover(
+                        expr.span,
+                        &rule.spec.rule,
+                        reason,
+                        Some(format!("use `{}` itself", self.src(base.span))),
+                        false,
+                    ));
                 }
-                if let Some(rule) = self.rules.wrappers.iter().find(|rule| self.is_type(ty, rule.becomes))
+                if let Some(rule) = self
+                    .rules
+                    .wrappers
+                    .iter()
+                    .find(|rule| self.is_type(ty, rule.becomes))
                     && let Some(hint) = rule.spec.gone.get(&member.text)
                     && !self.sees_field(ty, &member.text, expr)
                 {
                     let reason = format!("`{}` is read on the host", member.text);
-                    return Some(self.leftover(expr.span, &rule.spec.rule, reason, Some(hint.clone()), true));
+                    return Some(self.leftover(
+                        expr.span,
+                        &rule.spec.rule,
+                        reason,
+                        Some(hint.clone()),
+                        true,
+                    ));
                 }
                 if !ty.peeled().is_known() && self.rules.distinctive.contains(&member.text) {
-                    let reason = format!("the type of `{}` cannot be told, and `{}` may be what is retired", self.src(base.span), member.text);
+                    let reason = format!(
+                        "the type of `{}` cannot be told, and `{}` may be what is retired",
+                        self.src(base.span),
+                        member.text
+                    );
                     let rule = self.rule_of_name(&member.text);
-                    return Some(self.leftover(member.span, &rule, reason, Some("give the variable its type, then run again".into()), false));
+                    return Some(self.leftover(
+                        member.span,
+                        &rule,
+                        reason,
+                        Some("give the variable its type, then run again".into()),
+                        false,
+                    ));
                 }
                 None
             }
@@ -125,62 +229,145 @@ impl<'a> Cx<'a> {
                         Retired::Wrapper(rule) => &rule.spec.gone,
                     };
                     if let Some(hint) = gone.get(&method.text) {
-                        let reason = format!("`{}` has no counterpart on `{}`", method.text, self.world.defs[retired.becomes()].name);
-                        return Some(self.leftover(expr.span, retired.rule(), reason, Some(hint.clone()), true));
+                        let reason = format!(
+                            "`{}` has no counterpart on `{}`",
+                            method.text,
+                            self.world.defs[retired.becomes()].name
+                        );
+                        return Some(self.leftover(
+                            expr.span,
+                            retired.rule(),
+                            reason,
+                            Some(hint.clone()),
+                            true,
+                        ));
                     }
                     if let Retired::Enum(rule) = &retired
-                        && (rule.spec.some.contains_key(&method.text) || rule.spec.always.contains_key(&method.text))
+                        && (rule.spec.some.contains_key(&method.text)
+                            || rule.spec.always.contains_key(&method.text))
                     {
-                        let reason = format!("what `{}()` comes to here could not be told", method.text);
-                        return Some(self.leftover(expr.span, &rule.spec.rule, reason, Some(format!("`{}` is the buffer itself now", self.src(recv.span))), false));
+                        let reason =
+                            format!("what `{}()` comes to here could not be told", method.text);
+                        return Some(self.leftover(
+                            expr.span,
+                            &rule.spec.rule,
+                            reason,
+                            Some(format!(
+                                "`{}` is the buffer itself now",
+                                self.src(recv.span)
+                            )),
+                            false,
+                        ));
                     }
                     return None;
                 }
-                if let Some(rule) = self.rules.enums.iter().find(|rule| self.is_type(ty, rule.becomes))
-                    && (rule.spec.some.contains_key(&method.text) || rule.spec.always.contains_key(&method.text))
+                if let Some(rule) = self
+                    .rules
+                    .enums
+                    .iter()
+                    .find(|rule| self.is_type(ty, rule.becomes))
+                    && (rule.spec.some.contains_key(&method.text)
+                        || rule.spec.always.contains_key(&method.text))
                     && !self.an.methods.contains_key(&expr.id)
                 {
-                    let reason = format!("what `{}()` comes to here could not be told", method.text);
-                    return Some(self.leftover(expr.span, &rule.spec.rule, reason, Some(format!("`{}` is the buffer itself now", self.src(recv.span))), false));
+                    let reason =
+                        format!("what `{}()` comes to here could not be told", method.text);
+                    return Some(self.leftover(
+                        expr.span,
+                        &rule.spec.rule,
+                        reason,
+                        Some(format!(
+                            "`{}` is the buffer itself now",
+                            self.src(recv.span)
+                        )),
+                        false,
+                    ));
                 }
-                if let Some(rule) = self.rules.enums.iter().find(|rule| self.is_type(ty, rule.becomes))
+                if let Some(rule) = self
+                    .rules
+                    .enums
+                    .iter()
+                    .find(|rule| self.is_type(ty, rule.becomes))
                     && let Some(hint) = rule.spec.gone.get(&method.text)
                     && !self.an.methods.contains_key(&expr.id)
                 {
-                    let reason = format!("`{}` has no counterpart on `{}`", method.text, self.world.defs[rule.becomes].name);
-                    return Some(self.leftover(expr.span, &rule.spec.rule, reason, Some(hint.clone()), true));
+                    let reason = format!(
+                        "`{}` has no counterpart on `{}`",
+                        method.text, self.world.defs[rule.becomes].name
+                    );
+                    return Some(self.leftover(
+                        expr.span,
+                        &rule.spec.rule,
+                        reason,
+                        Some(hint.clone()),
+                        true,
+                    ));
                 }
                 if !ty.peeled().is_known() && self.rules.distinctive.contains(&method.text) {
-                    let reason = format!("the type of `{}` cannot be told, and `{}()` may be what is retired", self.src(recv.span), method.text);
+                    let reason = format!(
+                        "the type of `{}` cannot be told, and `{}()` may be what is retired",
+                        self.src(recv.span),
+                        method.text
+                    );
                     let rule = self.rule_of_name(&method.text);
-                    return Some(self.leftover(method.span, &rule, reason, Some("give the variable its type, then run again".into()), false));
+                    return Some(self.leftover(
+                        method.span,
+                        &rule,
+                        reason,
+                        Some("give the variable its type, then run again".into()),
+                        false,
+                    ));
                 }
                 None
             }
             ExprKind::Call { callee, .. } => {
-                let ExprKind::Path(path) = &callee.kind else { return None };
+                let ExprKind::Path(path) = &callee.kind else {
+                    return None;
+                };
                 let mut found = self.value_path_leftover(path)?;
                 found.span = expr.span;
                 Some(found)
             }
             ExprKind::Path(path) => self.value_path_leftover(path),
             ExprKind::Struct { path, fields, .. } => {
-                let Retired::Wrapper(rule) = self.retired_path(path)? else { return None };
+                let Retired::Wrapper(rule) = self.retired_path(path)? else {
+                    return None;
+                };
                 let why = fields
                     .iter()
                     .find(|field: &&FieldInit| rule.spec.gone.contains_key(&field.name.text))
                     .map_or("is built from an option", |_| "is built from the host");
                 let hint = match why {
-                    "is built from an option" => Some(format!("write the `{}` itself", self.world.defs[rule.becomes].name)),
+                    "is built from an option" => Some(format!(
+                        "write the `{}` itself",
+                        self.world.defs[rule.becomes].name
+                    )),
                     _ => rule.spec.gone.values().next().cloned(),
                 };
-                Some(self.leftover(expr.span, &rule.spec.rule, format!("a `{}` that {why} has no counterpart", path.last().name.text), hint, true))
+                Some(self.leftover(
+                    expr.span,
+                    &rule.spec.rule,
+                    format!(
+                        "a `{}` that {why} has no counterpart",
+                        path.last().name.text
+                    ),
+                    hint,
+                    true,
+                ))
             }
             _ => {
                 // An option that is known to be `Some` where nothing reduces it.
                 match self.eval(expr) {
-                    Some(Red::Some(payload)) if !matches!(expr.kind, ExprKind::Ref { .. } | ExprKind::Paren(_)) => {
-                        Some(self.leftover(expr.span, &payload.rule, "what this option comes to here could not be told", None, false))
+                    Some(Red::Some(payload))
+                        if !matches!(expr.kind, ExprKind::Ref { .. } | ExprKind::Paren(_)) =>
+                    {
+                        Some(self.leftover(
+                            expr.span,
+                            &payload.rule,
+                            "what this option comes to here could not be told",
+                            None,
+                            false,
+                        ))
                     }
                     _ => None,
                 }
@@ -190,14 +377,27 @@ impl<'a> Cx<'a> {
 
     /// Whether the type has a field of this name that can be named here.
     fn sees_field(&self, ty: &Type, name: &str, expr: &Expr) -> bool {
-        let Some(hit) = self.world.field(ty, name) else { return false };
-        let Some(def) = self.world.defs.get(hit.owner) else { return true };
-        let module = self.an.function_of.get(&expr.id).and_then(|&at| self.an.functions.get(at)).map(|function| function.module);
-        !def.private_fields.contains(&name.to_owned()) || module.is_some_and(|module| self.world.is_descendant(module, def.module))
+        let Some(hit) = self.world.field(ty, name) else {
+            return false;
+        };
+        let Some(def) = self.world.defs.get(hit.owner) else {
+            return true;
+        };
+        let module = self
+            .an
+            .function_of
+            .get(&expr.id)
+            .and_then(|&at| self.an.functions.get(at))
+            .map(|function| function.module);
+        !def.private_fields.contains(&name.to_owned())
+            || module.is_some_and(|module| self.world.is_descendant(module, def.module))
     }
 
     fn is_type(&self, ty: &Type, def: usize) -> bool {
-        self.world.autoderef(ty).iter().any(|step| matches!(step, Type::Adt(found, _) if *found == def))
+        self.world
+            .autoderef(ty)
+            .iter()
+            .any(|step| matches!(step, Type::Adt(found, _) if *found == def))
     }
 
     fn rule_of_name(&self, name: &str) -> String {
@@ -206,7 +406,11 @@ impl<'a> Cx<'a> {
                 return rule.spec.rule.clone();
             }
         }
-        self.rules.enums.iter().find(|rule| rule.spec.some.contains_key(name) || rule.spec.always.contains_key(name)).map_or(String::new(), |rule| rule.spec.rule.clone())
+        self.rules
+            .enums
+            .iter()
+            .find(|rule| rule.spec.some.contains_key(name) || rule.spec.always.contains_key(name))
+            .map_or(String::new(), |rule| rule.spec.rule.clone())
     }
 
     /// A function, variant or item without a counterpart, as a value.
@@ -219,11 +423,28 @@ impl<'a> Cx<'a> {
             && let Some(rule) = self.rules.enums.iter().find(|rule| rule.def == def)
         {
             if at == rule.survivor {
-                return Some(self.leftover(path.span, &rule.spec.rule, "the variant is used as a function in a place that is not known", Some("pass the value itself".into()), false));
+                return Some(self.leftover(
+                    path.span,
+                    &rule.spec.rule,
+                    "the variant is used as a function in a place that is not known",
+                    Some("pass the value itself".into()),
+                    false,
+                ));
             }
-            let crate::world::DefKind::Enum { variants, .. } = &self.world.defs[def].kind else { return None };
+            let crate::world::DefKind::Enum { variants, .. } = &self.world.defs[def].kind else {
+                return None;
+            };
             let hint = rule.spec.gone.values().next().cloned();
-            return Some(self.leftover(path.span, &rule.spec.rule, format!("variant `{}` is gone, with the buffer that it held", variants[at].name), hint, true));
+            return Some(self.leftover(
+                path.span,
+                &rule.spec.rule,
+                format!(
+                    "variant `{}` is gone, with the buffer that it held",
+                    variants[at].name
+                ),
+                hint,
+                true,
+            ));
         }
         let retired = self.retired_path(path);
         if let Some(retired) = &retired
@@ -235,14 +456,32 @@ impl<'a> Cx<'a> {
                 Retired::Wrapper(rule) => (&rule.spec.gone, &rule.spec.unwrap),
             };
             if let Some(hint) = gone.get(name) {
-                return Some(self.leftover(path.span, retired.rule(), format!("`{name}` makes something that is gone"), Some(hint.clone()), true));
+                return Some(self.leftover(
+                    path.span,
+                    retired.rule(),
+                    format!("`{name}` makes something that is gone"),
+                    Some(hint.clone()),
+                    true,
+                ));
             }
             if self.method_value(path).is_some() {
                 let reason = format!("`{name}` is used as a function in a place that is not known");
-                return Some(self.leftover(path.span, retired.rule(), reason, Some("use the value itself".into()), false));
+                return Some(self.leftover(
+                    path.span,
+                    retired.rule(),
+                    reason,
+                    Some("use the value itself".into()),
+                    false,
+                ));
             }
             if unwrap.contains(name) {
-                return Some(self.leftover(path.span, retired.rule(), format!("`{name}` is used as a function in a place that is not known"), Some("pass the value itself".into()), false));
+                return Some(self.leftover(
+                    path.span,
+                    retired.rule(),
+                    format!("`{name}` is used as a function in a place that is not known"),
+                    Some("pass the value itself".into()),
+                    false,
+                ));
             }
             return None;
         }
@@ -262,13 +501,24 @@ impl<'a> Cx<'a> {
         };
         let name = &self.world.defs[def].name;
         let hint = self.rules.suggest.get(name).cloned();
-        Some(self.leftover(path.span, rule, format!("`{name}` is gone with its module"), hint, true))
+        Some(self.leftover(
+            path.span,
+            rule,
+            format!("`{name}` is gone with its module"),
+            hint,
+            true,
+        ))
     }
 
     // --- patterns
 
     fn pattern_leftovers(&self, out: &mut Vec<Leftover>) {
-        let mut paths: Vec<&crate::analysis::PathUse> = self.an.paths.values().filter(|found| found.role == PathRole::Pattern).collect();
+        let mut paths: Vec<&crate::analysis::PathUse> = self
+            .an
+            .paths
+            .values()
+            .filter(|found| found.role == PathRole::Pattern)
+            .collect();
         paths.sort_by_key(|found| found.path.span.lo);
         for found in paths {
             if self.rules.deleted_mods.contains_key(&found.module) {
@@ -277,10 +527,25 @@ impl<'a> Cx<'a> {
             if let Res::Variant(def, _) = found.res
                 && let Some(rule) = self.rules.enums.iter().find(|rule| rule.def == def)
             {
-                out.push(self.leftover(found.path.span, &rule.spec.rule, "a pattern of an enum that is gone could not be collapsed", Some("match on the value itself".into()), false));
+                out.push(self.leftover(
+                    found.path.span,
+                    &rule.spec.rule,
+                    "a pattern of an enum that is gone could not be collapsed",
+                    Some("match on the value itself".into()),
+                    false,
+                ));
             } else if let Some(Retired::Wrapper(rule)) = self.retired_path(&found.path) {
                 let hint = rule.spec.gone.values().next().cloned();
-                out.push(self.leftover(found.path.span, &rule.spec.rule, format!("`{}` is taken apart into fields that are gone", found.path.last().name.text), hint, true));
+                out.push(self.leftover(
+                    found.path.span,
+                    &rule.spec.rule,
+                    format!(
+                        "`{}` is taken apart into fields that are gone",
+                        found.path.last().name.text
+                    ),
+                    hint,
+                    true,
+                ));
             }
         }
     }
@@ -309,12 +574,34 @@ impl<'a> Cx<'a> {
                 continue;
             }
             // A retired name that leads nowhere certain.
-            let last = found.path.segs.iter().any(|seg| names.contains(seg.name.text.as_str()));
-            if last && matches!(found.res, Res::Unknown | Res::Ambiguous) && found.path.qself.is_none() {
-                let why = if found.res == Res::Ambiguous { "means different things under different `cfg`s" } else { "cannot be resolved" };
-                let name = found.path.segs.iter().find(|seg| names.contains(seg.name.text.as_str())).map_or("", |seg| seg.name.text.as_str());
+            let last = found
+                .path
+                .segs
+                .iter()
+                .any(|seg| names.contains(seg.name.text.as_str()));
+            if last
+                && matches!(found.res, Res::Unknown | Res::Ambiguous)
+                && found.path.qself.is_none()
+            {
+                let why = if found.res == Res::Ambiguous {
+                    "means different things under different `cfg`s"
+                } else {
+                    "cannot be resolved"
+                };
+                let name = found
+                    .path
+                    .segs
+                    .iter()
+                    .find(|seg| names.contains(seg.name.text.as_str()))
+                    .map_or("", |seg| seg.name.text.as_str());
                 let rule = self.rule_named(name);
-                out.push(self.leftover(found.path.span, &rule, format!("`{name}` {why} here"), None, false));
+                out.push(self.leftover(
+                    found.path.span,
+                    &rule,
+                    format!("`{name}` {why} here"),
+                    None,
+                    false,
+                ));
             }
         }
     }
@@ -324,7 +611,11 @@ impl<'a> Cx<'a> {
         if let Some(rule) = self.rules.enums.iter().find(|rule| of(rule.def)) {
             return rule.spec.rule.clone();
         }
-        self.rules.wrappers.iter().find(|rule| of(rule.def)).map_or(String::new(), |rule| rule.spec.rule.clone())
+        self.rules
+            .wrappers
+            .iter()
+            .find(|rule| of(rule.def))
+            .map_or(String::new(), |rule| rule.spec.rule.clone())
     }
 
     // --- macros and attributes
@@ -344,24 +635,59 @@ impl<'a> Cx<'a> {
         for expr in &self.nodes.exprs {
             if let ExprKind::Macro(mac) = &expr.kind
                 && matches!(mac.args, MacroArgs::Opaque)
-                && !matches!(mac.path.last().name.text.as_str(), "stringify" | "concat" | "include_str" | "include_bytes" | "env" | "line" | "file" | "module_path")
+                && !matches!(
+                    mac.path.last().name.text.as_str(),
+                    "stringify"
+                        | "concat"
+                        | "include_str"
+                        | "include_bytes"
+                        | "env"
+                        | "line"
+                        | "file"
+                        | "module_path"
+                )
             {
-                opaque.push((mac.inner, format!("in the arguments of `{}!`, which this tool cannot read", mac.path.last().name.text), true));
+                opaque.push((
+                    mac.inner,
+                    format!(
+                        "in the arguments of `{}!`, which this tool cannot read",
+                        mac.path.last().name.text
+                    ),
+                    true,
+                ));
             }
         }
         for (item, _) in &self.nodes.items {
             match &item.kind {
-                ItemKind::MacroRules { body } => opaque.push((*body, "in the body of a `macro_rules!`".into(), false)),
-                ItemKind::MacroCall(mac) if mac.path.last().name.text != "include" => {
-                    opaque.push((mac.inner, format!("in the arguments of `{}!`, which this tool cannot read", mac.path.last().name.text), true));
+                ItemKind::MacroRules { body } => {
+                    opaque.push((*body, "in the body of a `macro_rules!`".into(), false))
                 }
-                ItemKind::Other => opaque.push((item.span, "in syntax that the parser does not know".into(), false)),
+                ItemKind::MacroCall(mac) if mac.path.last().name.text != "include" => {
+                    opaque.push((
+                        mac.inner,
+                        format!(
+                            "in the arguments of `{}!`, which this tool cannot read",
+                            mac.path.last().name.text
+                        ),
+                        true,
+                    ));
+                }
+                ItemKind::Other => opaque.push((
+                    item.span,
+                    "in syntax that the parser does not know".into(),
+                    false,
+                )),
                 _ => {}
             }
         }
         // Names of imports decide whether a name in a macro may be ours; the distinctive ones stand for themselves.
         for (span, place, _) in opaque {
-            let found: Vec<&crate::syntax::Name> = self.file.idents.iter().filter(|ident| span.contains(ident.span)).collect();
+            let found: Vec<&crate::syntax::Name> = self
+                .file
+                .idents
+                .iter()
+                .filter(|ident| span.contains(ident.span))
+                .collect();
             let mut lines: HashSet<usize> = HashSet::new();
             for ident in found {
                 let text = ident.text.as_str();
@@ -375,22 +701,53 @@ impl<'a> Cx<'a> {
                 if !lines.insert(line) {
                     continue;
                 }
-                let rule = if distinctive { self.rule_of_name(text) } else { self.rule_named(text) };
-                let rule = if rule.is_empty() { self.rules.deleted_mods.values().next().cloned().unwrap_or_default() } else { rule };
+                let rule = if distinctive {
+                    self.rule_of_name(text)
+                } else {
+                    self.rule_named(text)
+                };
+                let rule = if rule.is_empty() {
+                    self.rules
+                        .deleted_mods
+                        .values()
+                        .next()
+                        .cloned()
+                        .unwrap_or_default()
+                } else {
+                    rule
+                };
                 // The line of the site, not the whole macro.
-                out.push(self.leftover(ident.span, &rule, format!("`{text}` stands {place}"), Some(self.macro_hint(text)), false));
+                out.push(self.leftover(
+                    ident.span,
+                    &rule,
+                    format!("`{text}` stands {place}"),
+                    Some(self.macro_hint(text)),
+                    false,
+                ));
             }
         }
         // Paths in attribute strings.
         for (item, _) in &self.nodes.items {
-            for attr in item.attrs.iter().filter(|attr| !attr.is_doc && attr.path != "doc") {
+            for attr in item
+                .attrs
+                .iter()
+                .filter(|attr| !attr.is_doc && attr.path != "doc")
+            {
                 for name in &names {
-                    let Some(at) = self.src(attr.span).find(name) else { continue };
+                    let Some(at) = self.src(attr.span).find(name) else {
+                        continue;
+                    };
                     let span = Span::new(attr.span.lo + at, attr.span.lo + at + name.len());
                     let quoted = self.src(attr.span)[..at].matches('"').count() % 2 == 1;
                     if quoted && self.may_mean_ours(name, span) {
                         let rule = self.rule_named(name);
-                        out.push(self.leftover(span, &rule, format!("`{name}` stands in an attribute's string"), Some(self.macro_hint(name)), false));
+                        out.push(self.leftover(
+                            span,
+                            &rule,
+                            format!("`{name}` stands in an attribute's string"),
+                            Some(self.macro_hint(name)),
+                            false,
+                        ));
                     }
                 }
             }
@@ -411,26 +768,65 @@ impl<'a> Cx<'a> {
                 return "the batch is the payload itself now".into();
             }
         }
-        self.rules.suggest.get(name).cloned().unwrap_or_else(|| "rewrite it by hand".into())
+        self.rules
+            .suggest
+            .get(name)
+            .cloned()
+            .unwrap_or_else(|| "rewrite it by hand".into())
     }
 
     /// Whether a bare name, where it stands, is one of ours or may be: not if it is known to be something else.
     fn may_mean_ours(&self, name: &str, at: Span) -> bool {
-        let module = self.an.functions.iter().filter(|f| f.span.contains(at)).max_by_key(|f| f.span.lo).map(|f| f.module).or(self.root_module());
+        let module = self
+            .an
+            .functions
+            .iter()
+            .filter(|f| f.span.contains(at))
+            .max_by_key(|f| f.span.lo)
+            .map(|f| f.module)
+            .or(self.root_module());
         let Some(module) = module else { return true };
-        match self.world.unalias(self.world.name_in(module, name, crate::world::Ns::Type, Some(module))) {
-            Res::Def(def) => self.rules.retired_def(def).is_some() || self.rules.deleted_defs.contains_key(&def),
+        match self.world.unalias(self.world.name_in(
+            module,
+            name,
+            crate::world::Ns::Type,
+            Some(module),
+        )) {
+            Res::Def(def) => {
+                self.rules.retired_def(def).is_some() || self.rules.deleted_defs.contains_key(&def)
+            }
             Res::Unknown | Res::Ambiguous => {
                 // A path before it may say what it is: `other::Name`.
                 let before = self.text[..at.lo].trim_end();
                 match before.strip_suffix("::") {
                     Some(head) => {
-                        let start = head.rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':' || c == '$')).map_or(0, |n| n + 1);
-                        let path: Vec<&str> = head[start..].split("::").filter(|part| !part.is_empty()).collect();
-                        let path: Vec<&str> = path.into_iter().map(|part| if part == "$crate" { "crate" } else { part }).chain([name]).collect();
-                        let scope = crate::world::Scope { module, blocks: &[], params: &[] };
-                        match self.world.resolve(scope, false, &path, crate::world::Ns::Type) {
-                            (Res::Def(def), _) => self.rules.retired_def(def).is_some() || self.rules.deleted_defs.contains_key(&def),
+                        let start = head
+                            .rfind(|c: char| {
+                                !(c.is_alphanumeric() || c == '_' || c == ':' || c == '$')
+                            })
+                            .map_or(0, |n| n + 1);
+                        let path: Vec<&str> = head[start..]
+                            .split("::")
+                            .filter(|part| !part.is_empty())
+                            .collect();
+                        let path: Vec<&str> = path
+                            .into_iter()
+                            .map(|part| if part == "$crate" { "crate" } else { part })
+                            .chain([name])
+                            .collect();
+                        let scope = crate::world::Scope {
+                            module,
+                            blocks: &[],
+                            params: &[],
+                        };
+                        match self
+                            .world
+                            .resolve(scope, false, &path, crate::world::Ns::Type)
+                        {
+                            (Res::Def(def), _) => {
+                                self.rules.retired_def(def).is_some()
+                                    || self.rules.deleted_defs.contains_key(&def)
+                            }
                             (Res::Unknown | Res::Ambiguous, _) => true,
                             _ => false,
                         }
@@ -443,18 +839,29 @@ impl<'a> Cx<'a> {
     }
 
     fn alias_is_ours(&self, name: &str) -> bool {
-        let Some(module) = self.root_module() else { return false };
+        let Some(module) = self.root_module() else {
+            return false;
+        };
         if !self.world.mods[module].entries.contains_key(name) {
             return false;
         }
-        match self.world.unalias(self.world.name_in(module, name, crate::world::Ns::Type, Some(module))) {
+        match self.world.unalias(self.world.name_in(
+            module,
+            name,
+            crate::world::Ns::Type,
+            Some(module),
+        )) {
             Res::Def(def) => self.rules.retired_def(def).is_some(),
             _ => false,
         }
     }
 
     fn root_module(&self) -> Option<usize> {
-        self.an.functions.first().map(|f| f.module).or_else(|| self.an.paths.values().next().map(|found| found.module))
+        self.an
+            .functions
+            .first()
+            .map(|f| f.module)
+            .or_else(|| self.an.paths.values().next().map(|found| found.module))
     }
 }
 
@@ -462,9 +869,14 @@ impl<'a> Cx<'a> {
 pub fn binds(pat: &Pat) -> bool {
     match &pat.kind {
         PatKind::Ident { .. } => true,
-        PatKind::TupleStruct { elems, .. } | PatKind::Tuple(elems) | PatKind::Slice(elems) | PatKind::Or(elems) => elems.iter().any(binds),
+        PatKind::TupleStruct { elems, .. }
+        | PatKind::Tuple(elems)
+        | PatKind::Slice(elems)
+        | PatKind::Or(elems) => elems.iter().any(binds),
         PatKind::Struct { fields, .. } => fields.iter().any(|field| binds(&field.pat)),
-        PatKind::Ref { inner, .. } | PatKind::Paren(inner) | PatKind::Type { inner, .. } => binds(inner),
+        PatKind::Ref { inner, .. } | PatKind::Paren(inner) | PatKind::Type { inner, .. } => {
+            binds(inner)
+        }
         _ => false,
     }
 }

@@ -5,26 +5,26 @@
 //! what it is replaced, it learns from the migration alone.
 #![forbid(unsafe_code)]
 
-pub mod record;
 pub mod analysis;
 pub mod bracket;
+pub mod delete;
+pub mod diff;
+pub mod docs;
 pub mod edit;
 pub mod imports;
-pub mod syntax;
-pub mod world;
 pub mod layout;
 pub mod leftover;
 pub mod manifest;
 pub mod names;
-pub mod stage;
-pub mod walk;
-pub mod diff;
-pub mod delete;
-pub mod docs;
 pub mod plan;
-pub mod session;
-pub mod tidy;
+pub mod record;
 pub mod report;
 pub mod rewrite;
 pub mod rule;
+pub mod session;
+pub mod stage;
+pub mod syntax;
+pub mod tidy;
 pub mod verify;
+pub mod walk;
+pub mod world;

@@ -22,7 +22,9 @@ impl<'a> Cx<'a> {
         let name = &self.world.defs[new].name;
         // Already there under some name.
         for (alias, entries) in &self.world.mods[module].entries {
-            if entries.iter().any(|entry| matches!(entry.kind, crate::world::EntryKind::Use { .. }))
+            if entries
+                .iter()
+                .any(|entry| matches!(entry.kind, crate::world::EntryKind::Use { .. }))
                 && self.world.name_in(module, alias, Ns::Type, Some(module)) == Res::Def(new)
             {
                 return Written::Bare(alias.clone());
@@ -48,14 +50,25 @@ impl<'a> Cx<'a> {
                 .externs
                 .iter()
                 .find(|(_, krate)| **krate == Some(home))
-                .map_or_else(|| self.world.crates[home].name.clone(), |(name, _)| name.clone())
+                .map_or_else(
+                    || self.world.crates[home].name.clone(),
+                    |(name, _)| name.clone(),
+                )
         };
-        if self.world.name_in(root, &target.name, Ns::Type, Some(module)) == Res::Def(def) {
+        if self
+            .world
+            .name_in(root, &target.name, Ns::Type, Some(module))
+            == Res::Def(def)
+        {
             format!("{head}::{}", target.name)
         } else {
             let path = self.world.module_path(target.module);
             let below = path.split_once("::").map_or("", |(_, below)| below);
-            if below.is_empty() { format!("{head}::{}", target.name) } else { format!("{head}::{below}::{}", target.name) }
+            if below.is_empty() {
+                format!("{head}::{}", target.name)
+            } else {
+                format!("{head}::{below}::{}", target.name)
+            }
         }
     }
 }
@@ -78,20 +91,32 @@ pub fn rename_paths(cx: &Cx<'_>, left: &[Span]) -> Vec<EditGroup> {
     let mut uses: Vec<_> = cx.an.paths.values().collect();
     uses.sort_by_key(|found| found.path.span.lo);
     for found in uses {
-        if found.taken == 0 || !matches!(found.role, PathRole::Type | PathRole::Value | PathRole::Pattern | PathRole::Bound) {
+        if found.taken == 0
+            || !matches!(
+                found.role,
+                PathRole::Type | PathRole::Value | PathRole::Pattern | PathRole::Bound
+            )
+        {
             continue;
         }
-        if left.iter().any(|span| span.overlaps(found.path.span)) || cx.is_frozen(found.path.span) || cx.rules.deleted_mods.contains_key(&found.module) {
+        if left.iter().any(|span| span.overlaps(found.path.span))
+            || cx.is_frozen(found.path.span)
+            || cx.rules.deleted_mods.contains_key(&found.module)
+        {
             continue;
         }
         let Res::Def(def) = found.res else { continue };
-        let Some(retired) = cx.rules.retired_def(def) else { continue };
+        let Some(retired) = cx.rules.retired_def(def) else {
+            continue;
+        };
         let seg = &found.path.segs[found.taken - 1];
         // An alias stays: what it stands for is changed where it is declared.
         if seg.name.text != cx.world.defs[def].name || !done.insert(seg.name.span.lo) {
             continue;
         }
-        let Some(edit) = rename_one(cx, &found.path, found.taken, found.module, &retired) else { continue };
+        let Some(edit) = rename_one(cx, &found.path, found.taken, found.module, &retired) else {
+            continue;
+        };
         if !cx.is_frozen(edit.span) {
             out.push(EditGroup::one(edit));
         }
@@ -99,14 +124,22 @@ pub fn rename_paths(cx: &Cx<'_>, left: &[Span]) -> Vec<EditGroup> {
     out
 }
 
-fn rename_one(cx: &Cx<'_>, path: &crate::syntax::Path, taken: usize, module: ModId, retired: &Retired<'_>) -> Option<Edit> {
+fn rename_one(
+    cx: &Cx<'_>,
+    path: &crate::syntax::Path,
+    taken: usize,
+    module: ModId,
+    retired: &Retired<'_>,
+) -> Option<Edit> {
     let new = retired.becomes();
     let new_name = cx.world.defs[new].name.clone();
     let rule = retired.rule();
     let last = &path.segs[taken - 1].name;
     if taken == 1 {
         let text = match cx.name_for(module, new) {
-            Written::Bare(name) | Written::Import(name) if shadowed(cx, &name, path.span) => cx.full_path(module, new),
+            Written::Bare(name) | Written::Import(name) if shadowed(cx, &name, path.span) => {
+                cx.full_path(module, new)
+            }
             Written::Bare(name) | Written::Import(name) => name,
             Written::Path(path) => path,
         };
@@ -114,10 +147,20 @@ fn rename_one(cx: &Cx<'_>, path: &crate::syntax::Path, taken: usize, module: Mod
     }
     // The module that the name is taken from.
     let names = path.names();
-    let scope = Scope { module, blocks: &[], params: &[] };
-    let (prefix, n) = cx.world.resolve(scope, path.leading_colon, &names[..taken - 1], Ns::Type);
+    let scope = Scope {
+        module,
+        blocks: &[],
+        params: &[],
+    };
+    let (prefix, n) = cx
+        .world
+        .resolve(scope, path.leading_colon, &names[..taken - 1], Ns::Type);
     if n != taken - 1 {
-        return Some(Edit::new(Span::new(path.span.lo, last.span.hi), cx.full_path(module, new), rule));
+        return Some(Edit::new(
+            Span::new(path.span.lo, last.span.hi),
+            cx.full_path(module, new),
+            rule,
+        ));
     }
     match prefix {
         Res::Mod(from) if cx.rules.deleted_mods.contains_key(&from) => {
@@ -125,7 +168,11 @@ fn rename_one(cx: &Cx<'_>, path: &crate::syntax::Path, taken: usize, module: Mod
             let parent = cx.world.mods[from].parent;
             let target = cx.world.defs[new].module;
             // `….old_module::Old` beside a module that holds the new one.
-            if seg.text == cx.world.mods[from].name && parent.is_some() && cx.world.mods[target].parent == parent && taken > 2 {
+            if seg.text == cx.world.mods[from].name
+                && parent.is_some()
+                && cx.world.mods[target].parent == parent
+                && taken > 2
+            {
                 let text = format!("{}::{new_name}", cx.world.mods[target].name);
                 return Some(Edit::new(Span::new(seg.span.lo, last.span.hi), text, rule));
             }
@@ -140,7 +187,11 @@ fn rename_one(cx: &Cx<'_>, path: &crate::syntax::Path, taken: usize, module: Mod
             match cx.world.name_in(from, &new_name, Ns::Type, Some(module)) {
                 Res::Def(def) if def == new => Some(Edit::new(last.span, new_name, rule)),
                 Res::Unknown => Some(Edit::new(last.span, new_name, rule)),
-                _ => Some(Edit::new(Span::new(path.span.lo, last.span.hi), cx.full_path(module, new), rule)),
+                _ => Some(Edit::new(
+                    Span::new(path.span.lo, last.span.hi),
+                    cx.full_path(module, new),
+                    rule,
+                )),
             }
         }
         _ => Some(Edit::new(last.span, new_name, rule)),
@@ -159,17 +210,30 @@ fn shadowed(cx: &Cx<'_>, name: &str, at: Span) -> bool {
             ItemKind::TypeAlias { generics, .. } => Some(generics),
             _ => None,
         };
-        let param = item.span.contains(at) && params.is_some_and(|generics| generics.params.iter().any(|param| param.name.text == name));
+        let param = item.span.contains(at)
+            && params.is_some_and(|generics| {
+                generics.params.iter().any(|param| param.name.text == name)
+            });
         let local = item.name.as_ref().is_some_and(|own| own.text == name)
-            && cx.nodes.functions.iter().any(|(around, _)| around.span != item.span && around.span.contains(item.span) && around.span.contains(at));
+            && cx.nodes.functions.iter().any(|(around, _)| {
+                around.span != item.span
+                    && around.span.contains(item.span)
+                    && around.span.contains(at)
+            });
         param || local
     })
 }
 
 /// How often each identifier stands in a stretch.
-pub fn count_idents(file: &crate::syntax::File, within: Span, without: &[Span]) -> HashMap<String, usize> {
+pub fn count_idents(
+    file: &crate::syntax::File,
+    within: Span,
+    without: &[Span],
+) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
-    for ident in file.idents.iter().filter(|ident| within.contains(ident.span) && !without.iter().any(|span| span.contains(ident.span))) {
+    for ident in file.idents.iter().filter(|ident| {
+        within.contains(ident.span) && !without.iter().any(|span| span.contains(ident.span))
+    }) {
         *counts.entry(ident.text.clone()).or_insert(0) += 1;
     }
     counts

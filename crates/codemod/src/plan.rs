@@ -57,7 +57,10 @@ pub enum PlanError {
     #[error(transparent)]
     Broken(#[from] Broken),
     #[error("{path}: {source}")]
-    Read { path: String, source: std::io::Error },
+    Read {
+        path: String,
+        source: std::io::Error,
+    },
     #[error("there is no package `{0}` in this tree")]
     NoPackage(String),
     #[error("the planner stopped: {0}")]
@@ -68,14 +71,26 @@ pub enum PlanError {
 ///
 /// # Errors
 /// A migration that names what no surface declares, a file that cannot be read, a rewrite whose result does not parse.
-pub fn plan(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<Plan, PlanError> {
+pub fn plan(
+    tree: &Tree,
+    migrations: &[Migration],
+    options: &PlanOptions,
+) -> Result<Plan, PlanError> {
     // The parser is recursive: it gets a stack that no source reaches the end of.
     std::thread::scope(|scope| {
-        let worker = std::thread::Builder::new().name("plan".into()).stack_size(STACK_BYTES).spawn_scoped(scope, || run(tree, migrations, options));
+        let worker = std::thread::Builder::new()
+            .name("plan".into())
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, || run(tree, migrations, options));
         match worker {
             Ok(handle) => handle.join().unwrap_or_else(|panic| {
-                let text = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-                Err(PlanError::Stopped(text.unwrap_or_else(|| "a panic without a message".into())))
+                let text = panic
+                    .downcast_ref::<String>()
+                    .cloned()
+                    .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+                Err(PlanError::Stopped(
+                    text.unwrap_or_else(|| "a panic without a message".into()),
+                ))
             }),
             Err(err) => Err(PlanError::Stopped(format!("no thread: {err}"))),
         }
@@ -86,12 +101,18 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
     let found = sources::Sources::read(tree, migrations, options)?;
     let mut records: Vec<Record> = found.records.clone();
     if found.hits.is_empty() && !options.exhaustive {
-        return Ok(Plan { changes: vec![], records, unchanged: found.n_files });
+        return Ok(Plan {
+            changes: vec![],
+            records,
+            unchanged: found.n_files,
+        });
     }
     let surfaces: Vec<_> = migrations.iter().flat_map(Migration::surfaces).collect();
     let mut world = World::build(&found.specs, &surfaces, &found);
     let rules = Rules::compile(&mut world, migrations)?;
-    docs::prepare(&mut world, &|file| found.hits.contains(&file.path) || file.is_fragment);
+    docs::prepare(&mut world, &|file| {
+        found.hits.contains(&file.path) || file.is_fragment
+    });
     let proven = proven(&world, &rules, &options.evidence);
     records.extend(orphans(&world, &rules, &found));
     let mut held = HashSet::new();
@@ -118,7 +139,12 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
     let mut notes: Vec<(usize, Leftover)> = Vec::new();
     for at in 0..session.works.len() {
         let work = &session.works[at];
-        if work.keep || !work.hit || work.refused.is_some() || work.deleted || is_deleted_module(&session, at) {
+        if work.keep
+            || !work.hit
+            || work.refused.is_some()
+            || work.deleted
+            || is_deleted_module(&session, at)
+        {
             continue;
         }
         let said = docs::follow(&mut session, at)?;
@@ -126,15 +152,25 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
         notes.extend(said.notes.into_iter().map(|note| (at, note)));
     }
     records.extend(lay_out(&mut session, &found)?);
-    records.extend(records::of_session(&session, &leftovers, &extra, &notes, &deleted, &found));
+    records.extend(records::of_session(
+        &session, &leftovers, &extra, &notes, &deleted, &found,
+    ));
     let mut changes = records::changes(&session, &found);
     manifests::follow(tree, &found, &session, &deleted, &mut changes, &mut records);
     // A fragment is analysed once for each place; the same thing is said once.
-    records.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()).then_with(|| a.reason.cmp(&b.reason)));
+    records.sort_by(|a, b| {
+        a.sort_key()
+            .cmp(&b.sort_key())
+            .then_with(|| a.reason.cmp(&b.reason))
+    });
     records.dedup();
     changes.sort_by(|a, b| a.path().cmp(b.path()));
     let unchanged = found.n_files - changes.len().min(found.n_files);
-    Ok(Plan { changes, records, unchanged })
+    Ok(Plan {
+        changes,
+        records,
+        unchanged,
+    })
 }
 
 /// The files of a run, each with what may be done to it.
@@ -149,16 +185,31 @@ fn open<'w>(world: &'w World, rules: &'w Rules, found: &sources::Sources<'_>) ->
         let work = &mut session.works[at];
         work.hit = found.hits.contains(&work.path) || file.is_fragment;
         work.keep = !found.in_scope(&work.path)
-            || work.contexts.iter().any(|context| rules.kept_mods.contains(context))
-            || work.contexts.iter().any(|context| !found.can_see(world, *context, rules));
+            || work
+                .contexts
+                .iter()
+                .any(|context| rules.kept_mods.contains(context))
+            || work
+                .contexts
+                .iter()
+                .any(|context| !found.can_see(world, *context, rules));
         if let Err(err) = &file.parsed
             && found.hits.contains(&file.path)
         {
-            work.refused = Some(whole(err.at, format!("the file does not parse: {}", err.message), "repair it, then run again"));
+            work.refused = Some(whole(
+                err.at,
+                format!("the file does not parse: {}", err.message),
+                "repair it, then run again",
+            ));
         } else if file.parsed.is_err() {
             work.keep = true;
-        } else if found.hits.contains(&file.path) && sources::is_generated(&file.text) && !work.keep {
-            work.refused = Some(whole(0, "the file is generated".into(), "change what generates it"));
+        } else if found.hits.contains(&file.path) && sources::is_generated(&file.text) && !work.keep
+        {
+            work.refused = Some(whole(
+                0,
+                "the file is generated".into(),
+                "change what generates it",
+            ));
         }
     }
     session
@@ -188,27 +239,49 @@ fn fold(session: &mut Session<'_>) -> Result<Vec<delete::Deleted>, PlanError> {
 fn proven(world: &World, rules: &Rules, evidence: &[Evidence]) -> HashMap<(usize, usize), usize> {
     let mut out = HashMap::new();
     for round in evidence {
-        for diagnostic in round.diagnostics.iter().filter(|diagnostic| matches!(diagnostic.code.as_deref(), Some("E0609" | "E0599"))) {
+        for diagnostic in round
+            .diagnostics
+            .iter()
+            .filter(|diagnostic| matches!(diagnostic.code.as_deref(), Some("E0609" | "E0599")))
+        {
             let quoted: Vec<&str> = diagnostic.message.split('`').skip(1).step_by(2).collect();
             let [_, ty, ..] = quoted[..] else { continue };
-            let name = ty.trim_start_matches(['&', '(']).trim_start_matches("mut ").rsplit("::").next().unwrap_or(ty);
+            let name = ty
+                .trim_start_matches(['&', '('])
+                .trim_start_matches("mut ")
+                .rsplit("::")
+                .next()
+                .unwrap_or(ty);
             let retired = rules
                 .enums
                 .iter()
                 .map(|rule| (rule.def, rule.becomes))
                 .chain(rules.wrappers.iter().map(|rule| (rule.def, rule.becomes)))
                 .find(|(_, becomes)| world.defs[*becomes].name == name);
-            let (Some((def, _)), Some(file)) = (retired, world.file_id(&diagnostic.file)) else { continue };
+            let (Some((def, _)), Some(file)) = (retired, world.file_id(&diagnostic.file)) else {
+                continue;
+            };
             // The position is one of the changed file: an edit of all of it knows where each byte came from.
             let change = round.changes.iter().find_map(|change| match change {
-                Change::Write { path, before, after } if *path == diagnostic.file => Some((before, after)),
+                Change::Write {
+                    path,
+                    before,
+                    after,
+                } if *path == diagnostic.file => Some((before, after)),
                 _ => None,
             });
             let origin = match change {
                 Some((before, after)) => {
-                    let (Ok(before), Ok(after)) = (std::str::from_utf8(before), std::str::from_utf8(after)) else { continue };
+                    let (Ok(before), Ok(after)) =
+                        (std::str::from_utf8(before), std::str::from_utf8(after))
+                    else {
+                        continue;
+                    };
                     let mut rope = Rope::new(before);
-                    if rope.apply(&[Edit::new(Span::new(0, before.len()), after, "verify")]).is_err() {
+                    if rope
+                        .apply(&[Edit::new(Span::new(0, before.len()), after, "verify")])
+                        .is_err()
+                    {
                         continue;
                     }
                     match rope.exact_origin(diagnostic.byte_start) {
@@ -234,22 +307,51 @@ fn orphans(world: &World, rules: &Rules, found: &sources::Sources<'_>) -> Vec<Re
         .map(|def| world.defs[def].name.as_str())
         .collect();
     let mut out = Vec::new();
-    for path in found.hits.iter().filter(|path| found.in_scope(path) && found.concerns(path)) {
-        if world.file_id(path).is_some_and(|id| !world.files[id].contexts.is_empty()) {
+    for path in found
+        .hits
+        .iter()
+        .filter(|path| found.in_scope(path) && found.concerns(path))
+    {
+        if world
+            .file_id(path)
+            .is_some_and(|id| !world.files[id].contexts.is_empty())
+        {
             continue;
         }
-        let Some(text) = found.text(path) else { continue };
+        let Some(text) = found.text(path) else {
+            continue;
+        };
         let (at, reason, hint) = match crate::syntax::parse(&text) {
-            Ok(file) => match file.idents.iter().find(|ident| names.contains(ident.text.as_str())) {
-                Some(ident) => (ident.span.lo, format!("no target of the tree reaches this file, so what `{}` means here cannot be told", ident.text), "declare it as a module, or rewrite it by hand"),
+            Ok(file) => match file
+                .idents
+                .iter()
+                .find(|ident| names.contains(ident.text.as_str()))
+            {
+                Some(ident) => (
+                    ident.span.lo,
+                    format!(
+                        "no target of the tree reaches this file, so what `{}` means here cannot be told",
+                        ident.text
+                    ),
+                    "declare it as a module, or rewrite it by hand",
+                ),
                 None => continue,
             },
-            Err(err) if names.iter().any(|name| text.contains(name)) => (err.at, format!("the file does not parse: {}", err.message), "repair it, or rewrite it by hand"),
+            Err(err) if names.iter().any(|name| text.contains(name)) => (
+                err.at,
+                format!("the file does not parse: {}", err.message),
+                "repair it, or rewrite it by hand",
+            ),
             Err(_) => continue,
         };
         let index = crate::syntax::LineIndex::new(&text);
         let (line, column) = index.line_column(&text, at);
-        let mut record = sources::file_record(crate::record::RecordKind::Unresolved, path, &reason, Some(hint));
+        let mut record = sources::file_record(
+            crate::record::RecordKind::Unresolved,
+            path,
+            &reason,
+            Some(hint),
+        );
         record.line = line;
         record.column = column;
         record.byte_start = at;
@@ -264,17 +366,28 @@ fn orphans(world: &World, rules: &Rules, found: &sources::Sources<'_>) -> Vec<Re
 fn unused_members(session: &mut Session<'_>) -> Vec<Record> {
     let mut out = Vec::new();
     for at in 0..session.works.len() {
-        let Some(&context) = session.works[at].contexts.first() else { continue };
+        let Some(&context) = session.works[at].contexts.first() else {
+            continue;
+        };
         if session.works[at].deleted || !session.works[at].rope.is_changed() {
             continue;
         }
-        let Some(before) = session.view_before(at, tidy::member_uses) else { continue };
+        let Some(before) = session.view_before(at, tidy::member_uses) else {
+            continue;
+        };
         let found = session
             .view(at, context, |cx| {
                 let mut found: Vec<(usize, String)> = tidy::member_uses(cx)
                     .into_iter()
-                    .filter(|(what, (_, now))| *now == 0 && before.get(what).is_some_and(|(_, was)| *was > 0))
-                    .map(|(what, (at, _))| (cx.rope.origin(at), format!("{what} has no use left in this file")))
+                    .filter(|(what, (_, now))| {
+                        *now == 0 && before.get(what).is_some_and(|(_, was)| *was > 0)
+                    })
+                    .map(|(what, (at, _))| {
+                        (
+                            cx.rope.origin(at),
+                            format!("{what} has no use left in this file"),
+                        )
+                    })
                     .collect();
                 found.sort();
                 found
@@ -284,12 +397,20 @@ fn unused_members(session: &mut Session<'_>) -> Vec<Record> {
         let original = work.rope.original();
         let index = crate::syntax::LineIndex::new(original);
         for (origin, text) in found {
-            let mut record = sources::file_record(crate::record::RecordKind::Note, &work.path, &text, Some("remove it if nothing else needs it"));
+            let mut record = sources::file_record(
+                crate::record::RecordKind::Note,
+                &work.path,
+                &text,
+                Some("remove it if nothing else needs it"),
+            );
             (record.line, record.column) = index.line_column(original, origin);
             record.byte_start = origin;
             record.byte_end = origin;
             record.rule = "unused".into();
-            record.source = index.line_span(original, record.line).text(original).to_owned();
+            record.source = index
+                .line_span(original, record.line)
+                .text(original)
+                .to_owned();
             out.push(record);
         }
     }
@@ -304,18 +425,30 @@ fn bracket(session: &mut Session<'_>) -> Result<Vec<(usize, Leftover)>, PlanErro
     let which: Vec<usize> = (0..session.works.len())
         .filter(|&at| {
             let work = &session.works[at];
-            work.hit && !work.keep && !work.deleted && work.refused.is_none() && !is_deleted_module(session, at)
+            work.hit
+                && !work.keep
+                && !work.deleted
+                && work.refused.is_none()
+                && !is_deleted_module(session, at)
         })
         .collect();
     for _ in 0..10 {
         let outcome = session.view_all(&which, |views| {
-            let files: Vec<BracketFile<'_>> =
-                views.iter().map(|(at, module, cx)| BracketFile { path: &session.works[*at].path, cx, module: *module }).collect();
+            let files: Vec<BracketFile<'_>> = views
+                .iter()
+                .map(|(at, module, cx)| BracketFile {
+                    path: &session.works[*at].path,
+                    cx,
+                    module: *module,
+                })
+                .collect();
             let outcome = brackets(&files, session.world, session.rules);
             let works: Vec<usize> = views.iter().map(|(at, _, _)| *at).collect();
             (outcome, works)
         });
-        let Ok((outcome, works)) = outcome else { return Ok(vec![]) };
+        let Ok((outcome, works)) = outcome else {
+            return Ok(vec![]);
+        };
         let mut changed = false;
         for (file, group) in &outcome.edits {
             changed |= session.apply(works[*file], std::slice::from_ref(group))?;
@@ -326,9 +459,23 @@ fn bracket(session: &mut Session<'_>) -> Result<Vec<(usize, Leftover)>, PlanErro
                 let at = works[site.file];
                 let work = &mut session.works[at];
                 let lo = work.rope.origin(site.span.lo);
-                let hi = if site.span.is_empty() { lo } else { work.rope.origin(site.span.hi - 1) + 1 };
-                work.origins.insert((site.span.lo, site.span.hi), Span::new(lo, hi.max(lo)));
-                out.push((at, Leftover { span: site.span, rule: site.rule, reason: site.reason, suggestion: site.suggestion, dead: false }));
+                let hi = if site.span.is_empty() {
+                    lo
+                } else {
+                    work.rope.origin(site.span.hi - 1) + 1
+                };
+                work.origins
+                    .insert((site.span.lo, site.span.hi), Span::new(lo, hi.max(lo)));
+                out.push((
+                    at,
+                    Leftover {
+                        span: site.span,
+                        rule: site.rule,
+                        reason: site.reason,
+                        suggestion: site.suggestion,
+                        dead: false,
+                    },
+                ));
             }
             return Ok(out);
         }
@@ -337,18 +484,37 @@ fn bracket(session: &mut Session<'_>) -> Result<Vec<(usize, Leftover)>, PlanErro
 }
 
 /// Files that rustfmt had laid out are laid out by it again.
-fn lay_out(session: &mut Session<'_>, found: &sources::Sources<'_>) -> Result<Vec<Record>, PlanError> {
-    let changed: Vec<usize> = (0..session.works.len()).filter(|&at| !session.works[at].deleted && session.works[at].rope.is_changed() && session.works[at].path.ends_with(".rs")).collect();
+fn lay_out(
+    session: &mut Session<'_>,
+    found: &sources::Sources<'_>,
+) -> Result<Vec<Record>, PlanError> {
+    let changed: Vec<usize> = (0..session.works.len())
+        .filter(|&at| {
+            !session.works[at].deleted
+                && session.works[at].rope.is_changed()
+                && session.works[at].path.ends_with(".rs")
+        })
+        .collect();
     let root = found.tree().root();
-    let directories: Vec<std::path::PathBuf> = changed.iter().map(|&at| root.join(crate::world::parent_dir(&session.works[at].path))).collect();
+    let directories: Vec<std::path::PathBuf> = changed
+        .iter()
+        .map(|&at| root.join(crate::world::parent_dir(&session.works[at].path)))
+        .collect();
     let outcomes = {
         let files: Vec<crate::layout::Laid<'_>> = changed
             .iter()
             .zip(&directories)
             .map(|(&at, directory)| {
                 let work = &session.works[at];
-                let edition = work.contexts.first().map_or(2024, |&context| session.world.crates[session.world.mods[context].krate].edition);
-                crate::layout::Laid { directory, edition, before: work.rope.original(), after: work.rope.text() }
+                let edition = work.contexts.first().map_or(2024, |&context| {
+                    session.world.crates[session.world.mods[context].krate].edition
+                });
+                crate::layout::Laid {
+                    directory,
+                    edition,
+                    before: work.rope.original(),
+                    after: work.rope.text(),
+                }
             })
             .collect();
         crate::layout::lay_out(&files)
@@ -366,7 +532,12 @@ fn lay_out(session: &mut Session<'_>, found: &sources::Sources<'_>) -> Result<Ve
     }
     let mut records = Vec::new();
     if unknown > 0 {
-        let mut record = sources::file_record(crate::record::RecordKind::Note, "Cargo.toml", &format!("the layout of {unknown} changed files could not be checked by rustfmt"), Some("run `cargo fmt` where the tree is kept formatted"));
+        let mut record = sources::file_record(
+            crate::record::RecordKind::Note,
+            "Cargo.toml",
+            &format!("the layout of {unknown} changed files could not be checked by rustfmt"),
+            Some("run `cargo fmt` where the tree is kept formatted"),
+        );
         record.rule = "layout".into();
         records.push(record);
     }
@@ -374,14 +545,24 @@ fn lay_out(session: &mut Session<'_>, found: &sources::Sources<'_>) -> Result<Ve
 }
 
 fn whole(at: usize, reason: String, hint: &str) -> Leftover {
-    Leftover { span: Span::new(at, at), rule: "file".into(), reason, suggestion: Some(hint.to_owned()), dead: false }
+    Leftover {
+        span: Span::new(at, at),
+        rule: "file".into(),
+        reason,
+        suggestion: Some(hint.to_owned()),
+        dead: false,
+    }
 }
 
 /// Rounds of rewrites over every file.
 fn rewrite(session: &mut Session<'_>) -> Result<HashMap<usize, tidy::Before>, PlanError> {
     let mut befores = HashMap::new();
     for at in 0..session.works.len() {
-        if session.works[at].keep || !session.works[at].hit || session.works[at].refused.is_some() || is_deleted_module(session, at) {
+        if session.works[at].keep
+            || !session.works[at].hit
+            || session.works[at].refused.is_some()
+            || is_deleted_module(session, at)
+        {
             continue;
         }
         if let Some(before) = session.view_before(at, tidy::before) {
@@ -394,14 +575,24 @@ fn rewrite(session: &mut Session<'_>) -> Result<HashMap<usize, tidy::Before>, Pl
 
 fn is_deleted_module(session: &Session<'_>, at: usize) -> bool {
     let work = &session.works[at];
-    !work.contexts.is_empty() && work.contexts.iter().all(|context| session.rules.deleted_mods.contains_key(context))
+    !work.contexts.is_empty()
+        && work
+            .contexts
+            .iter()
+            .all(|context| session.rules.deleted_mods.contains_key(context))
 }
 
 /// Locals, labels and private items that this run made unused.
-fn tidy_all(session: &mut Session<'_>, befores: &HashMap<usize, tidy::Before>, deleted: &mut Vec<delete::Deleted>) -> Result<bool, PlanError> {
+fn tidy_all(
+    session: &mut Session<'_>,
+    befores: &HashMap<usize, tidy::Before>,
+    deleted: &mut Vec<delete::Deleted>,
+) -> Result<bool, PlanError> {
     let mut any = false;
     for at in 0..session.works.len() {
-        let Some(before) = befores.get(&at) else { continue };
+        let Some(before) = befores.get(&at) else {
+            continue;
+        };
         if session.works[at].deleted || !session.works[at].rope.is_changed() {
             continue;
         }
@@ -411,10 +602,20 @@ fn tidy_all(session: &mut Session<'_>, befores: &HashMap<usize, tidy::Before>, d
             if changed {
                 session.rounds(at, &|cx| cx.round())?;
             }
-            let Some(&context) = session.works[at].contexts.first() else { break };
+            let Some(&context) = session.works[at].contexts.first() else {
+                break;
+            };
             // What is below is looked at only where there is something to delete.
-            let any_item = session.view(at, context, |cx| !tidy::items(cx, before, &|_| false).is_empty()).unwrap_or(false);
-            let children = if any_item { child_text(session, at) } else { HashSet::new() };
+            let any_item = session
+                .view(at, context, |cx| {
+                    !tidy::items(cx, before, &|_| false).is_empty()
+                })
+                .unwrap_or(false);
+            let children = if any_item {
+                child_text(session, at)
+            } else {
+                HashSet::new()
+            };
             let items = session
                 .view(at, context, |cx| {
                     if !any_item {
@@ -429,7 +630,13 @@ fn tidy_all(session: &mut Session<'_>, befores: &HashMap<usize, tidy::Before>, d
             if !items.is_empty() {
                 let path = session.works[at].path.clone();
                 for (_, what, origin) in &items {
-                    deleted.push(delete::Deleted { path: path.clone(), at: Some(*origin), what: what.clone(), why: "nothing uses it any more".into(), rule: "unused".into() });
+                    deleted.push(delete::Deleted {
+                        path: path.clone(),
+                        at: Some(*origin),
+                        what: what.clone(),
+                        why: "nothing uses it any more".into(),
+                        rule: "unused".into(),
+                    });
                 }
                 let groups: Vec<_> = items.into_iter().map(|(group, _, _)| group).collect();
                 changed |= session.apply(at, &groups)?;
@@ -452,8 +659,15 @@ fn child_text(session: &Session<'_>, at: usize) -> HashSet<String> {
         if other == at || work.deleted {
             continue;
         }
-        let below = work.contexts.iter().any(|&context| contexts.iter().any(|&outer| session.world.is_descendant(context, outer)));
-        let fragment = work.contexts.iter().any(|context| contexts.contains(context));
+        let below = work.contexts.iter().any(|&context| {
+            contexts
+                .iter()
+                .any(|&outer| session.world.is_descendant(context, outer))
+        });
+        let fragment = work
+            .contexts
+            .iter()
+            .any(|context| contexts.contains(context));
         if (below || fragment)
             && let Ok(file) = crate::syntax::parse(work.rope.text())
         {
@@ -463,7 +677,9 @@ fn child_text(session: &Session<'_>, at: usize) -> HashSet<String> {
     out
 }
 
-fn collect_leftovers(session: &mut Session<'_>) -> Result<BTreeMap<usize, Vec<Leftover>>, PlanError> {
+fn collect_leftovers(
+    session: &mut Session<'_>,
+) -> Result<BTreeMap<usize, Vec<Leftover>>, PlanError> {
     let mut out = BTreeMap::new();
     for at in 0..session.works.len() {
         let work = &session.works[at];
@@ -473,11 +689,16 @@ fn collect_leftovers(session: &mut Session<'_>) -> Result<BTreeMap<usize, Vec<Le
         if !work.hit {
             continue;
         }
-        let sees = work.contexts.iter().any(|context| session.rules.kept_mods.contains(context));
+        let sees = work
+            .contexts
+            .iter()
+            .any(|context| session.rules.kept_mods.contains(context));
         if work.keep && !sees {
             continue;
         }
-        let Some(&context) = work.contexts.first() else { continue };
+        let Some(&context) = work.contexts.first() else {
+            continue;
+        };
         let kept = sees;
         let found = session
             .view(at, context, |cx| {
@@ -497,8 +718,13 @@ fn collect_leftovers(session: &mut Session<'_>) -> Result<BTreeMap<usize, Vec<Le
             let work = &mut session.works[at];
             for left in &found {
                 let lo = work.rope.origin(left.span.lo);
-                let hi = if left.span.is_empty() { lo } else { work.rope.origin(left.span.hi - 1) + 1 };
-                work.origins.insert((left.span.lo, left.span.hi), Span::new(lo, hi.max(lo)));
+                let hi = if left.span.is_empty() {
+                    lo
+                } else {
+                    work.rope.origin(left.span.hi - 1) + 1
+                };
+                work.origins
+                    .insert((left.span.lo, left.span.hi), Span::new(lo, hi.max(lo)));
             }
             out.insert(at, found);
         }
@@ -513,7 +739,10 @@ fn kept_names(cx: &crate::rewrite::Cx<'_>) -> Vec<Leftover> {
             out.push(Leftover {
                 span: found.path.span,
                 rule: retired.rule().to_owned(),
-                reason: format!("`{}` is named in a file that this migration does not touch", found.path.last().name.text),
+                reason: format!(
+                    "`{}` is named in a file that this migration does not touch",
+                    found.path.last().name.text
+                ),
                 suggestion: Some(format!("write `{}`", cx.world.defs[retired.becomes()].name)),
                 dead: false,
             });
@@ -524,10 +753,17 @@ fn kept_names(cx: &crate::rewrite::Cx<'_>) -> Vec<Leftover> {
 }
 
 /// New names, then imports.
-fn rename(session: &mut Session<'_>, leftovers: &BTreeMap<usize, Vec<Leftover>>) -> Result<(), PlanError> {
+fn rename(
+    session: &mut Session<'_>,
+    leftovers: &BTreeMap<usize, Vec<Leftover>>,
+) -> Result<(), PlanError> {
     let mut usage: HashMap<usize, _> = HashMap::new();
     for at in 0..session.works.len() {
-        if session.works[at].keep || !session.works[at].hit || session.works[at].refused.is_some() || session.works[at].deleted {
+        if session.works[at].keep
+            || !session.works[at].hit
+            || session.works[at].refused.is_some()
+            || session.works[at].deleted
+        {
             continue;
         }
         let context = session.works[at].contexts.first().copied();
@@ -538,35 +774,57 @@ fn rename(session: &mut Session<'_>, leftovers: &BTreeMap<usize, Vec<Leftover>>)
         }
         let none = Vec::new();
         // Positions of what is left, kept in step with the edits by their origin.
-        let left: Vec<Span> = leftovers.get(&at).unwrap_or(&none).iter().map(|left| left.span).collect();
+        let left: Vec<Span> = leftovers
+            .get(&at)
+            .unwrap_or(&none)
+            .iter()
+            .map(|left| left.span)
+            .collect();
         let Some(context) = context else { continue };
-        let groups = session.view(at, context, |cx| names::rename_paths(cx, &left)).unwrap_or_default();
+        let groups = session
+            .view(at, context, |cx| names::rename_paths(cx, &left))
+            .unwrap_or_default();
         session.apply(at, &groups)?;
-
     }
     // Which names other files take from each module, as the texts stand now.
     let mut taken: HashSet<(usize, String)> = HashSet::new();
-    let crates: HashSet<usize> = usage.keys().flat_map(|&at| session.works[at].contexts.iter()).map(|&context| session.world.mods[context].krate).collect();
+    let crates: HashSet<usize> = usage
+        .keys()
+        .flat_map(|&at| session.works[at].contexts.iter())
+        .map(|&context| session.world.mods[context].krate)
+        .collect();
     for at in 0..session.works.len() {
-        let Some(&context) = session.works[at].contexts.first() else { continue };
+        let Some(&context) = session.works[at].contexts.first() else {
+            continue;
+        };
         if session.works[at].deleted || !crates.contains(&session.world.mods[context].krate) {
             continue;
         }
         let found = session
             .view(at, context, |cx| {
                 let takes = names::taken_from(cx, context, cx.file);
-                let idents: HashSet<String> = cx.file.idents.iter().map(|ident| ident.text.clone()).collect();
+                let idents: HashSet<String> = cx
+                    .file
+                    .idents
+                    .iter()
+                    .map(|ident| ident.text.clone())
+                    .collect();
                 (takes, idents)
             })
             .ok();
-        let Some((takes, idents)) = found else { continue };
+        let Some((takes, idents)) = found else {
+            continue;
+        };
         for (module, name) in takes {
             if name.is_empty() {
                 // Everything: what stands in the file may come from there.
                 taken.extend(idents.iter().map(|ident| (module, ident.clone())));
             } else {
                 // An old name that will be a new one.
-                if let crate::world::Res::Def(def) = session.world.name_in(module, &name, crate::world::Ns::Type, None)
+                if let crate::world::Res::Def(def) =
+                    session
+                        .world
+                        .name_in(module, &name, crate::world::Ns::Type, None)
                     && let Some(new) = session.world.successor(def)
                 {
                     taken.insert((module, session.world.defs[new].name.clone()));
@@ -582,15 +840,23 @@ fn rename(session: &mut Session<'_>, leftovers: &BTreeMap<usize, Vec<Leftover>>)
         }
     }
     for at in 0..session.works.len() {
-        let Some((modules, blocks)) = usage.get(&at) else { continue };
-        let Some(&context) = session.works[at].contexts.first() else { continue };
+        let Some((modules, blocks)) = usage.get(&at) else {
+            continue;
+        };
+        let Some(&context) = session.works[at].contexts.first() else {
+            continue;
+        };
         if session.works[at].deleted {
             continue;
         }
         // Edits of neighbouring items may have to wait for each other.
         for _ in 0..8 {
             let groups = session
-                .view(at, context, |cx| names::edit_imports(cx, context, modules, blocks, &|module, name| taken.contains(&(module, name.to_owned()))))
+                .view(at, context, |cx| {
+                    names::edit_imports(cx, context, modules, blocks, &|module, name| {
+                        taken.contains(&(module, name.to_owned()))
+                    })
+                })
                 .unwrap_or_default();
             if groups.is_empty() || !session.apply(at, &groups)? {
                 break;

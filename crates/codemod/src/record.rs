@@ -47,6 +47,12 @@ pub struct Record {
 impl Record {
     /// Order of the report: by path, then by position, then by what it is.
     pub fn sort_key(&self) -> (&str, usize, usize, RecordKind, &str) {
-        (&self.file, self.byte_start, self.byte_end, self.kind, &self.rule)
+        (
+            &self.file,
+            self.byte_start,
+            self.byte_end,
+            self.kind,
+            &self.rule,
+        )
     }
 }

@@ -11,11 +11,26 @@ use crate::world::Surface;
 
 /// Every kind of rule: its table in `migration.toml`, and what it does.
 pub const KINDS: &[(&str, &str)] = &[
-    ("delete_module", "deletes a module: its file, its `mod` item, and every import of what it held"),
-    ("keep_module", "leaves a module untouched, even where it names what is retired"),
-    ("retire_enum", "replaces an enum by what one of its variants holds"),
-    ("retire_wrapper", "replaces a struct by what one of its fields holds"),
-    ("bracket_calls", "brackets calls in a method by a pair of calls on a field that it adds"),
+    (
+        "delete_module",
+        "deletes a module: its file, its `mod` item, and every import of what it held",
+    ),
+    (
+        "keep_module",
+        "leaves a module untouched, even where it names what is retired",
+    ),
+    (
+        "retire_enum",
+        "replaces an enum by what one of its variants holds",
+    ),
+    (
+        "retire_wrapper",
+        "replaces a struct by what one of its fields holds",
+    ),
+    (
+        "bracket_calls",
+        "brackets calls in a method by a pair of calls on a field that it adds",
+    ),
 ];
 
 #[derive(Debug, Clone, Deserialize)]
@@ -203,11 +218,22 @@ pub struct ProfiledCall {
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
     #[error("migration `{id}`: {source}")]
-    Syntax { id: String, source: Box<toml::de::Error> },
+    Syntax {
+        id: String,
+        source: Box<toml::de::Error>,
+    },
     #[error("migration `{id}`: surface of `{package}` is not Rust: {message}")]
-    Surface { id: String, package: String, message: String },
+    Surface {
+        id: String,
+        package: String,
+        message: String,
+    },
     #[error("migration `{id}`: rule `{rule}` names `{path}`, which no surface declares")]
-    UnknownItem { id: String, rule: String, path: String },
+    UnknownItem {
+        id: String,
+        rule: String,
+        path: String,
+    },
 }
 
 impl Migration {
@@ -216,8 +242,10 @@ impl Migration {
     /// # Errors
     /// A syntax error, an unknown key, or a surface that is not Rust.
     pub fn parse(id: &str, text: &str) -> Result<Migration, RuleError> {
-        let migration: Migration =
-            toml::from_str(text).map_err(|err| RuleError::Syntax { id: id.to_owned(), source: Box::new(err) })?;
+        let migration: Migration = toml::from_str(text).map_err(|err| RuleError::Syntax {
+            id: id.to_owned(),
+            source: Box::new(err),
+        })?;
         for surface in &migration.surface {
             crate::syntax::parse(&surface.items).map_err(|err| RuleError::Surface {
                 id: id.to_owned(),
@@ -229,7 +257,13 @@ impl Migration {
     }
 
     pub fn surfaces(&self) -> Vec<Surface> {
-        self.surface.iter().map(|spec| Surface { package: spec.package.clone(), text: spec.items.clone() }).collect()
+        self.surface
+            .iter()
+            .map(|spec| Surface {
+                package: spec.package.clone(),
+                text: spec.items.clone(),
+            })
+            .collect()
     }
 
     /// Names that a file has to hold for any rule to concern it, for the search over raw bytes.
@@ -240,7 +274,13 @@ impl Migration {
             needles.push(last(&rule.ty));
             // Through an alias of the enum, a variant's name is all there is.
             needles.extend(self.variants(&last(&rule.ty)));
-            needles.extend(rule.some.keys().chain(rule.always.keys()).chain(rule.gone.keys()).cloned());
+            needles.extend(
+                rule.some
+                    .keys()
+                    .chain(rule.always.keys())
+                    .chain(rule.gone.keys())
+                    .cloned(),
+            );
         }
         for rule in &self.retire_wrapper {
             needles.push(last(&rule.ty));
@@ -266,8 +306,12 @@ impl Migration {
         fn find(items: &[crate::syntax::Item], name: &str, out: &mut Vec<String>) {
             for item in items {
                 match &item.kind {
-                    crate::syntax::ItemKind::Mod(it) => find(it.items.as_deref().unwrap_or(&[]), name, out),
-                    crate::syntax::ItemKind::Enum(it) if item.name.as_ref().is_some_and(|n| n.text == name) => {
+                    crate::syntax::ItemKind::Mod(it) => {
+                        find(it.items.as_deref().unwrap_or(&[]), name, out)
+                    }
+                    crate::syntax::ItemKind::Enum(it)
+                        if item.name.as_ref().is_some_and(|n| n.text == name) =>
+                    {
                         out.extend(it.variants.iter().map(|variant| variant.name.text.clone()));
                     }
                     _ => {}
@@ -286,10 +330,26 @@ impl Migration {
     /// Every rule's name with the reason that it gives.
     pub fn rules(&self) -> Vec<(&str, &str)> {
         let mut rules: Vec<(&str, &str)> = Vec::new();
-        rules.extend(self.delete_module.iter().map(|rule| (rule.rule.as_str(), rule.why.as_str())));
-        rules.extend(self.retire_enum.iter().map(|rule| (rule.rule.as_str(), rule.why.as_str())));
-        rules.extend(self.retire_wrapper.iter().map(|rule| (rule.rule.as_str(), rule.why.as_str())));
-        rules.extend(self.bracket_calls.iter().map(|rule| (rule.rule.as_str(), rule.why.as_str())));
+        rules.extend(
+            self.delete_module
+                .iter()
+                .map(|rule| (rule.rule.as_str(), rule.why.as_str())),
+        );
+        rules.extend(
+            self.retire_enum
+                .iter()
+                .map(|rule| (rule.rule.as_str(), rule.why.as_str())),
+        );
+        rules.extend(
+            self.retire_wrapper
+                .iter()
+                .map(|rule| (rule.rule.as_str(), rule.why.as_str())),
+        );
+        rules.extend(
+            self.bracket_calls
+                .iter()
+                .map(|rule| (rule.rule.as_str(), rule.why.as_str())),
+        );
         rules.dedup();
         rules
     }

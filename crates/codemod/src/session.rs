@@ -61,7 +61,14 @@ pub struct Session<'w> {
 
 impl<'w> Session<'w> {
     pub fn new(world: &'w World, rules: &'w Rules) -> Self {
-        Session { world, rules, works: vec![], proven: HashMap::new(), held: HashSet::new(), before: HashMap::new() }
+        Session {
+            world,
+            rules,
+            works: vec![],
+            proven: HashMap::new(),
+            held: HashSet::new(),
+            before: HashMap::new(),
+        }
     }
 
     pub fn add(&mut self, id: FileId) -> usize {
@@ -83,7 +90,12 @@ impl<'w> Session<'w> {
     }
 
     /// Looks at the current text of a file, as the body of one of its modules.
-    pub fn view<R>(&self, at: usize, context: ModId, look: impl FnOnce(&Cx<'_>) -> R) -> Result<R, ParseFailure> {
+    pub fn view<R>(
+        &self,
+        at: usize,
+        context: ModId,
+        look: impl FnOnce(&Cx<'_>) -> R,
+    ) -> Result<R, ParseFailure> {
         let work = &self.works[at];
         let file = syntax::parse(work.rope.text())?;
         let mut analysis = analyze(self.world, &file, work.id, context);
@@ -105,19 +117,29 @@ impl<'w> Session<'w> {
             if analysis.ty(base).peeled().is_known() {
                 continue;
             }
-            let Some(origin) = work.rope.exact_origin(member.span.lo) else { continue };
+            let Some(origin) = work.rope.exact_origin(member.span.lo) else {
+                continue;
+            };
             if let Some(&def) = self.proven.get(&(work.id, origin)) {
-                analysis.types.insert(base.id, Type::Ref(false, Box::new(Type::Adt(def, vec![]))));
+                analysis
+                    .types
+                    .insert(base.id, Type::Ref(false, Box::new(Type::Adt(def, vec![]))));
             }
         }
     }
 
     /// Looks at several files at once, each as the body of its first module.
-    pub fn view_all<R>(&self, which: &[usize], look: impl FnOnce(&[(usize, ModId, Cx<'_>)]) -> R) -> Result<R, ParseFailure> {
+    pub fn view_all<R>(
+        &self,
+        which: &[usize],
+        look: impl FnOnce(&[(usize, ModId, Cx<'_>)]) -> R,
+    ) -> Result<R, ParseFailure> {
         let mut parsed = Vec::new();
         for &at in which {
             let work = &self.works[at];
-            let Some(&context) = work.contexts.first() else { continue };
+            let Some(&context) = work.contexts.first() else {
+                continue;
+            };
             let file = syntax::parse(work.rope.text())?;
             let mut analysis = analyze(self.world, &file, work.id, context);
             self.believe(work, &file, &mut analysis);
@@ -128,7 +150,17 @@ impl<'w> Session<'w> {
             .iter()
             .map(|(at, context, file, analysis, frozen)| {
                 let rope = &self.works[*at].rope;
-                let cx = Cx { world: self.world, rules: self.rules, id: self.works[*at].id, file, text: rope.text(), an: analysis, nodes: Nodes::new(file), rope, frozen };
+                let cx = Cx {
+                    world: self.world,
+                    rules: self.rules,
+                    id: self.works[*at].id,
+                    file,
+                    text: rope.text(),
+                    an: analysis,
+                    nodes: Nodes::new(file),
+                    rope,
+                    frozen,
+                };
                 (*at, *context, cx)
             })
             .collect();
@@ -154,18 +186,27 @@ impl<'w> Session<'w> {
         let work = &mut self.works[at];
         let mut edits: Vec<Edit> = Vec::new();
         // Neighbours that both go may both want the blank line between them: together they take it once.
-        let (lone, rest): (Vec<&EditGroup>, Vec<&EditGroup>) = groups.iter().partition(|group| matches!(&group.edits[..], [only] if only.text.is_empty()));
+        let (lone, rest): (Vec<&EditGroup>, Vec<&EditGroup>) = groups
+            .iter()
+            .partition(|group| matches!(&group.edits[..], [only] if only.text.is_empty()));
         let mut deletions: Vec<Edit> = lone.iter().map(|group| group.edits[0].clone()).collect();
         deletions.sort_by_key(|edit| (edit.span.lo, edit.span.hi));
         for edit in deletions {
             match edits.last_mut() {
-                Some(last) if last.span.hi > edit.span.lo => last.span.hi = last.span.hi.max(edit.span.hi),
+                Some(last) if last.span.hi > edit.span.lo => {
+                    last.span.hi = last.span.hi.max(edit.span.hi)
+                }
                 _ => edits.push(edit),
             }
         }
         for group in rest {
             // A group that would meet an earlier one waits for the next round.
-            let clash = group.edits.iter().any(|edit| edits.iter().any(|other| other.span.overlaps(edit.span) || (other.span == edit.span && other.text != edit.text)));
+            let clash = group.edits.iter().any(|edit| {
+                edits.iter().any(|other| {
+                    other.span.overlaps(edit.span)
+                        || (other.span == edit.span && other.text != edit.text)
+                })
+            });
             if !clash {
                 edits.extend(group.edits.iter().cloned());
             }
@@ -188,15 +229,33 @@ impl<'w> Session<'w> {
         }
         if let Err(err) = syntax::parse(work.rope.text()) {
             let line = syntax::LineIndex::new(work.rope.text()).line(err.at);
-            let shown = work.rope.text().lines().nth(line.saturating_sub(1)).unwrap_or_default().trim().to_owned();
-            return Err(Broken { path: work.path.clone(), line, rule, message: format!("{err}, at `{shown}`") });
+            let shown = work
+                .rope
+                .text()
+                .lines()
+                .nth(line.saturating_sub(1))
+                .unwrap_or_default()
+                .trim()
+                .to_owned();
+            return Err(Broken {
+                path: work.path.clone(),
+                line,
+                rule,
+                message: format!("{err}, at `{shown}`"),
+            });
         }
         Ok(true)
     }
 
     /// Runs one kind of round over a file until it proposes nothing more. Whether anything changed.
-    pub fn rounds(&mut self, at: usize, propose: &dyn Fn(&Cx<'_>) -> Vec<EditGroup>) -> Result<bool, Broken> {
-        let Some(&context) = self.works[at].contexts.first() else { return Ok(false) };
+    pub fn rounds(
+        &mut self,
+        at: usize,
+        propose: &dyn Fn(&Cx<'_>) -> Vec<EditGroup>,
+    ) -> Result<bool, Broken> {
+        let Some(&context) = self.works[at].contexts.first() else {
+            return Ok(false);
+        };
         let mut changed = false;
         for _ in 0..MAX_ROUNDS {
             if self.works[at].deleted || self.works[at].keep || self.works[at].refused.is_some() {
@@ -205,7 +264,12 @@ impl<'w> Session<'w> {
             let groups = match self.view(at, context, |cx| propose(cx)) {
                 Ok(groups) => groups,
                 Err(err) => {
-                    return Err(Broken { path: self.works[at].path.clone(), line: 0, rule: String::new(), message: err.to_string() });
+                    return Err(Broken {
+                        path: self.works[at].path.clone(),
+                        line: 0,
+                        rule: String::new(),
+                        message: err.to_string(),
+                    });
                 }
             };
             if groups.is_empty() || !self.apply(at, &groups)? {
@@ -213,12 +277,34 @@ impl<'w> Session<'w> {
             }
             changed = true;
         }
-        Err(Broken { path: self.works[at].path.clone(), line: 0, rule: "rounds".into(), message: "the rewrites do not come to an end".into() })
+        Err(Broken {
+            path: self.works[at].path.clone(),
+            line: 0,
+            rule: "rounds".into(),
+            message: "the rewrites do not come to an end".into(),
+        })
     }
 
-    fn look_at<R>(&self, id: FileId, file: &File, rope: &Rope, analysis: &Analysis, look: impl FnOnce(&Cx<'_>) -> R) -> R {
+    fn look_at<R>(
+        &self,
+        id: FileId,
+        file: &File,
+        rope: &Rope,
+        analysis: &Analysis,
+        look: impl FnOnce(&Cx<'_>) -> R,
+    ) -> R {
         let frozen = self.frozen(rope, id, file, analysis);
-        let cx = Cx { world: self.world, rules: self.rules, id, file, text: rope.text(), an: analysis, nodes: Nodes::new(file), rope, frozen: &frozen };
+        let cx = Cx {
+            world: self.world,
+            rules: self.rules,
+            id,
+            file,
+            text: rope.text(),
+            an: analysis,
+            nodes: Nodes::new(file),
+            rope,
+            frozen: &frozen,
+        };
         look(&cx)
     }
 
@@ -234,24 +320,47 @@ impl<'w> Session<'w> {
                 continue;
             }
             let next = syntax::trivia::next_line(text, at);
-            let items = nodes.items.iter().map(|(item, _)| item.span).filter(|span| span.lo >= next);
+            let items = nodes
+                .items
+                .iter()
+                .map(|(item, _)| item.span)
+                .filter(|span| span.lo >= next);
             let first_item = items.min_by_key(|span| span.lo);
-            let first_stmt = all_statements(file).into_iter().filter(|span| span.lo >= next).min_by_key(|span| span.lo);
-            let found = [first_item, first_stmt].into_iter().flatten().min_by_key(|span| span.lo);
+            let first_stmt = all_statements(file)
+                .into_iter()
+                .filter(|span| span.lo >= next)
+                .min_by_key(|span| span.lo);
+            let found = [first_item, first_stmt]
+                .into_iter()
+                .flatten()
+                .min_by_key(|span| span.lo);
             out.extend(found);
         }
         for (item, _) in &nodes.items {
-            if matches!(item.kind, ItemKind::Fn(_)) && rope.exact_origin(item.span.lo).is_some_and(|origin| self.held.contains(&(id, origin))) {
+            if matches!(item.kind, ItemKind::Fn(_))
+                && rope
+                    .exact_origin(item.span.lo)
+                    .is_some_and(|origin| self.held.contains(&(id, origin)))
+            {
                 out.push(item.span);
                 continue;
             }
-            let ItemKind::Impl(it) = &item.kind else { continue };
-            if rope.exact_origin(item.span.lo).is_some_and(|origin| rules.conflicting_impls.contains(&(id, origin))) {
+            let ItemKind::Impl(it) = &item.kind else {
+                continue;
+            };
+            if rope
+                .exact_origin(item.span.lo)
+                .is_some_and(|origin| rules.conflicting_impls.contains(&(id, origin)))
+            {
                 out.push(item.span);
                 continue;
             }
-            let syntax::TyKind::Path(path) = &it.self_ty.kind else { continue };
-            let Some(found) = analysis.path(path) else { continue };
+            let syntax::TyKind::Path(path) = &it.self_ty.kind else {
+                continue;
+            };
+            let Some(found) = analysis.path(path) else {
+                continue;
+            };
             if rules.deleted_mods.contains_key(&found.module) {
                 continue;
             }

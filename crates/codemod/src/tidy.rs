@@ -54,9 +54,16 @@ pub fn before(cx: &Cx<'_>) -> Before {
 /// Edits for locals, `mut` and labels that have no use any more.
 pub fn locals(cx: &Cx<'_>, before: &Before) -> Vec<EditGroup> {
     let mut out: Vec<EditGroup> = Vec::new();
-    let was = |at: usize, set: &HashSet<usize>| cx.rope.exact_origin(at).is_some_and(|origin| set.contains(&origin));
+    let was = |at: usize, set: &HashSet<usize>| {
+        cx.rope
+            .exact_origin(at)
+            .is_some_and(|origin| set.contains(&origin))
+    };
     for (id, local) in cx.an.locals.iter().enumerate() {
-        if local.kind == LocalKind::SelfParam || cx.is_frozen(local.span) || local.name.starts_with('_') {
+        if local.kind == LocalKind::SelfParam
+            || cx.is_frozen(local.span)
+            || local.name.starts_with('_')
+        {
             continue;
         }
         if local.uses.is_empty() && was(local.span.lo, &before.locals) {
@@ -69,7 +76,11 @@ pub fn locals(cx: &Cx<'_>, before: &Before) -> Vec<EditGroup> {
             // `mut ` in front of the name.
             let head = cx.text[..local.span.lo].trim_end();
             if let Some(head) = head.strip_suffix("mut") {
-                out.push(EditGroup::one(Edit::new(Span::new(head.len(), local.span.lo), "", RULE)));
+                out.push(EditGroup::one(Edit::new(
+                    Span::new(head.len(), local.span.lo),
+                    "",
+                    RULE,
+                )));
             }
         }
     }
@@ -78,7 +89,11 @@ pub fn locals(cx: &Cx<'_>, before: &Before) -> Vec<EditGroup> {
             let rest = &cx.text[label.hi..];
             let colon = rest.find(':').map_or(0, |n| n + 1);
             let blanks = rest[colon..].len() - rest[colon..].trim_start_matches(' ').len();
-            out.push(EditGroup::one(Edit::new(Span::new(label.lo, label.hi + colon + blanks), "", RULE)));
+            out.push(EditGroup::one(Edit::new(
+                Span::new(label.lo, label.hi + colon + blanks),
+                "",
+                RULE,
+            )));
         }
     }
     out
@@ -92,13 +107,25 @@ fn drop_local(cx: &Cx<'_>, id: usize) -> Option<EditGroup> {
                 StmtKind::Let { pat, .. } => pat.span.contains(local.span),
                 _ => false,
             })?;
-            let StmtKind::Let { pat, init, diverge: None, .. } = &at.stmt.kind else { return underscore(cx, local.span, false) };
+            let StmtKind::Let {
+                pat,
+                init,
+                diverge: None,
+                ..
+            } = &at.stmt.kind
+            else {
+                return underscore(cx, local.span, false);
+            };
             if !matches!(pat.kind, PatKind::Ident { sub: None, .. }) {
                 return underscore(cx, local.span, in_shorthand(cx, local.span));
             }
             match init {
-                None => cx.delete_stmt(at.stmt, at.block, at.at, RULE).map(EditGroup::one),
-                Some(init) if cx.is_pure(init) => cx.delete_stmt(at.stmt, at.block, at.at, RULE).map(EditGroup::one),
+                None => cx
+                    .delete_stmt(at.stmt, at.block, at.at, RULE)
+                    .map(EditGroup::one),
+                Some(init) if cx.is_pure(init) => cx
+                    .delete_stmt(at.stmt, at.block, at.at, RULE)
+                    .map(EditGroup::one),
                 Some(init) => {
                     // A lock that is bound to nothing is let go at once, and the compiler refuses that.
                     if is_guard(cx, cx.an.ty(init)) {
@@ -109,14 +136,19 @@ fn drop_local(cx: &Cx<'_>, id: usize) -> Option<EditGroup> {
                 }
             }
         }
-        LocalKind::Param | LocalKind::ClosureParam | LocalKind::Pattern => underscore(cx, local.span, in_shorthand(cx, local.span)),
+        LocalKind::Param | LocalKind::ClosureParam | LocalKind::Pattern => {
+            underscore(cx, local.span, in_shorthand(cx, local.span))
+        }
         LocalKind::SelfParam => None,
     }
 }
 
 fn is_guard(cx: &Cx<'_>, ty: &Type) -> bool {
     match ty {
-        Type::Adt(def, _) => matches!(cx.world.defs[*def].name.as_str(), "MutexGuard" | "RwLockReadGuard" | "RwLockWriteGuard"),
+        Type::Adt(def, _) => matches!(
+            cx.world.defs[*def].name.as_str(),
+            "MutexGuard" | "RwLockReadGuard" | "RwLockWriteGuard"
+        ),
         _ => false,
     }
 }
@@ -125,30 +157,36 @@ fn is_guard(cx: &Cx<'_>, ty: &Type) -> bool {
 fn in_shorthand(cx: &Cx<'_>, span: Span) -> bool {
     let before = cx.text[..span.lo].trim_end();
     let after = cx.text[span.hi..].trim_start();
-    (before.ends_with('{') || before.ends_with(',')) && (after.starts_with(',') || after.starts_with('}')) && {
-        // Inside of braces rather than of a tuple.
-        let mut depth = 0i32;
-        let mut brace = false;
-        for c in cx.text[..span.lo].chars().rev() {
-            match c {
-                ')' | ']' | '}' => depth += 1,
-                '(' | '[' if depth == 0 => break,
-                '{' if depth == 0 => {
-                    brace = true;
-                    break;
+    (before.ends_with('{') || before.ends_with(','))
+        && (after.starts_with(',') || after.starts_with('}'))
+        && {
+            // Inside of braces rather than of a tuple.
+            let mut depth = 0i32;
+            let mut brace = false;
+            for c in cx.text[..span.lo].chars().rev() {
+                match c {
+                    ')' | ']' | '}' => depth += 1,
+                    '(' | '[' if depth == 0 => break,
+                    '{' if depth == 0 => {
+                        brace = true;
+                        break;
+                    }
+                    '(' | '[' | '{' => depth -= 1,
+                    '|' if depth == 0 => break,
+                    _ => {}
                 }
-                '(' | '[' | '{' => depth -= 1,
-                '|' if depth == 0 => break,
-                _ => {}
             }
+            brace
         }
-        brace
-    }
 }
 
 fn underscore(cx: &Cx<'_>, span: Span, shorthand: bool) -> Option<EditGroup> {
     let name = cx.src(span);
-    let text = if shorthand { format!("{name}: _") } else { format!("_{}", name.trim_start_matches("r#")) };
+    let text = if shorthand {
+        format!("{name}: _")
+    } else {
+        format!("_{}", name.trim_start_matches("r#"))
+    };
     // `mut` in front has no purpose either.
     let head = cx.text[..span.lo].trim_end();
     let lo = match head.strip_suffix("mut") {
@@ -162,10 +200,20 @@ fn underscore(cx: &Cx<'_>, span: Span, shorthand: bool) -> Option<EditGroup> {
 fn needs_mut(cx: &Cx<'_>, id: usize) -> bool {
     let local = &cx.an.locals[id];
     // Tokens that nobody parsed may do anything.
-    let function = cx.an.functions.get(local.function).map_or(Span::default(), |function| function.span);
+    let function = cx
+        .an
+        .functions
+        .get(local.function)
+        .map_or(Span::default(), |function| function.span);
     let opaque = cx.nodes.exprs.iter().any(|expr| match &expr.kind {
-        ExprKind::Macro(mac) if matches!(mac.args, crate::syntax::MacroArgs::Opaque) && function.contains(expr.span) => {
-            cx.file.idents.iter().any(|ident| ident.text == local.name && mac.inner.contains(ident.span))
+        ExprKind::Macro(mac)
+            if matches!(mac.args, crate::syntax::MacroArgs::Opaque)
+                && function.contains(expr.span) =>
+        {
+            cx.file
+                .idents
+                .iter()
+                .any(|ident| ident.text == local.name && mac.inner.contains(ident.span))
         }
         _ => false,
     });
@@ -173,7 +221,9 @@ fn needs_mut(cx: &Cx<'_>, id: usize) -> bool {
         return true;
     }
     local.uses.iter().any(|at| {
-        let Some(expr) = at.expr.and_then(|id| cx.nodes.by_id.get(&id).copied()) else { return false };
+        let Some(expr) = at.expr.and_then(|id| cx.nodes.by_id.get(&id).copied()) else {
+            return false;
+        };
         changes(cx, expr)
     })
 }
@@ -194,17 +244,40 @@ fn changes(cx: &Cx<'_>, expr: &Expr) -> bool {
             ExprKind::Ref { mutable, .. } => *mutable,
             ExprKind::RawRef(_) => true,
             ExprKind::Assign { lhs, .. } => lhs.id == expr.id,
-            ExprKind::Binary { op: crate::syntax::BinOp::AssignOp, lhs, .. } => lhs.id == expr.id,
-            ExprKind::MethodCall { recv, method, .. } if recv.id == expr.id => match cx.an.methods.get(&outer.id) {
-                Some(hit) => {
-                    let by_ref_mut = hit.def.sig.receiver.as_ref().is_some_and(|receiver| receiver.kind == ReceiverKind::RefMut);
-                    // Through a `&mut` the local itself is not changed.
-                    by_ref_mut && !matches!(cx.an.ty(expr), Type::Ref(true, _))
+            ExprKind::Binary {
+                op: crate::syntax::BinOp::AssignOp,
+                lhs,
+                ..
+            } => lhs.id == expr.id,
+            ExprKind::MethodCall { recv, method, .. } if recv.id == expr.id => {
+                match cx.an.methods.get(&outer.id) {
+                    Some(hit) => {
+                        let by_ref_mut = hit
+                            .def
+                            .sig
+                            .receiver
+                            .as_ref()
+                            .is_some_and(|receiver| receiver.kind == ReceiverKind::RefMut);
+                        // Through a `&mut` the local itself is not changed.
+                        by_ref_mut && !matches!(cx.an.ty(expr), Type::Ref(true, _))
+                    }
+                    None => !matches!(
+                        method.text.as_str(),
+                        "clone"
+                            | "to_owned"
+                            | "to_string"
+                            | "into"
+                            | "as_ref"
+                            | "len"
+                            | "is_empty"
+                            | "iter"
+                    ),
                 }
-                None => !matches!(method.text.as_str(), "clone" | "to_owned" | "to_string" | "into" | "as_ref" | "len" | "is_empty" | "iter"),
-            },
+            }
             // `write!(text, …)` borrows what it writes to; other macros of the library only read.
-            ExprKind::Macro(mac) => matches!(mac.path.last().name.text.as_str(), "write" | "writeln"),
+            ExprKind::Macro(mac) => {
+                matches!(mac.path.last().name.text.as_str(), "write" | "writeln")
+            }
             ExprKind::Match { scrutinee, .. } => scrutinee.id == expr.id,
             ExprKind::Let { value, .. } => value.id == expr.id,
             ExprKind::For { .. } => true,
@@ -219,18 +292,29 @@ fn labels(cx: &Cx<'_>) -> Vec<(Span, bool)> {
     let mut out = Vec::new();
     for expr in &cx.nodes.exprs {
         let label = match &expr.kind {
-            ExprKind::Loop { label, .. } | ExprKind::While { label, .. } | ExprKind::For { label, .. } | ExprKind::Block { label, .. } => label,
+            ExprKind::Loop { label, .. }
+            | ExprKind::While { label, .. }
+            | ExprKind::For { label, .. }
+            | ExprKind::Block { label, .. } => label,
             _ => continue,
         };
         let Some(label) = label else { continue };
         let mut used = false;
         walk(expr, &mut |inner| {
-            if let ExprKind::Break { label: Some(to), .. } | ExprKind::Continue { label: Some(to) } = &inner.kind {
+            if let ExprKind::Break {
+                label: Some(to), ..
+            }
+            | ExprKind::Continue { label: Some(to) } = &inner.kind
+            {
                 used |= to.text == label.text;
             }
         });
         // Macros may hold jumps that nobody parsed.
-        let in_tokens = cx.src(expr.span).matches(&format!("'{}", label.text)).count() > 1;
+        let in_tokens = cx
+            .src(expr.span)
+            .matches(&format!("'{}", label.text))
+            .count()
+            > 1;
         out.push((label.span, used || in_tokens));
     }
     out
@@ -239,14 +323,29 @@ fn labels(cx: &Cx<'_>) -> Vec<(Span, bool)> {
 /// Uses of a private item within the module that it belongs to, its own body left out.
 fn private_uses(cx: &Cx<'_>, item: &Item) -> usize {
     let Some(name) = &item.name else { return 0 };
-    if item.vis != Vis::Private || !matches!(item.kind, ItemKind::Fn(_) | ItemKind::Const { .. } | ItemKind::Struct(_) | ItemKind::TypeAlias { .. }) {
+    if item.vis != Vis::Private
+        || !matches!(
+            item.kind,
+            ItemKind::Fn(_)
+                | ItemKind::Const { .. }
+                | ItemKind::Struct(_)
+                | ItemKind::TypeAlias { .. }
+        )
+    {
         return 0;
     }
-    count_idents(cx.file, Span::new(0, cx.text.len()), &[item.span]).get(&name.text).copied().unwrap_or(0)
+    count_idents(cx.file, Span::new(0, cx.text.len()), &[item.span])
+        .get(&name.text)
+        .copied()
+        .unwrap_or(0)
 }
 
 /// Private items that nothing uses any more; with the names, for the report.
-pub fn items(cx: &Cx<'_>, before: &Before, used_in_children: &dyn Fn(&str) -> bool) -> Vec<(EditGroup, String, usize)> {
+pub fn items(
+    cx: &Cx<'_>,
+    before: &Before,
+    used_in_children: &dyn Fn(&str) -> bool,
+) -> Vec<(EditGroup, String, usize)> {
     let mut out = Vec::new();
     for (item, outer) in &cx.nodes.items {
         let Some(name) = &item.name else { continue };
@@ -259,11 +358,29 @@ pub fn items(cx: &Cx<'_>, before: &Before, used_in_children: &dyn Fn(&str) -> bo
         if of_trait || item.vis != Vis::Private || cx.is_frozen(item.span) {
             continue;
         }
-        let entry = item.attrs.iter().any(|attr| !attr.is_doc && !matches!(attr.path.as_str(), "inline" | "allow" | "expect" | "must_use" | "cfg" | "derive"));
-        if entry || name.text == "main" || !matches!(item.kind, ItemKind::Fn(_) | ItemKind::Const { .. } | ItemKind::Struct(_) | ItemKind::TypeAlias { .. }) {
+        let entry = item.attrs.iter().any(|attr| {
+            !attr.is_doc
+                && !matches!(
+                    attr.path.as_str(),
+                    "inline" | "allow" | "expect" | "must_use" | "cfg" | "derive"
+                )
+        });
+        if entry
+            || name.text == "main"
+            || !matches!(
+                item.kind,
+                ItemKind::Fn(_)
+                    | ItemKind::Const { .. }
+                    | ItemKind::Struct(_)
+                    | ItemKind::TypeAlias { .. }
+            )
+        {
             continue;
         }
-        let was = cx.rope.exact_origin(name.span.lo).is_some_and(|origin| before.items.contains(&origin));
+        let was = cx
+            .rope
+            .exact_origin(name.span.lo)
+            .is_some_and(|origin| before.items.contains(&origin));
         if was && private_uses(cx, item) == 0 && !used_in_children(&name.text) {
             let kind = match &item.kind {
                 ItemKind::Fn(_) => "function",
@@ -272,7 +389,11 @@ pub fn items(cx: &Cx<'_>, before: &Before, used_in_children: &dyn Fn(&str) -> bo
                 _ => "type",
             };
             let span = with_comments(cx.text, item_extent(cx.text, item.span));
-            out.push((EditGroup::one(Edit::new(span, "", RULE)), format!("{kind} `{}`", name.text), item.span.lo));
+            out.push((
+                EditGroup::one(Edit::new(span, "", RULE)),
+                format!("{kind} `{}`", name.text),
+                item.span.lo,
+            ));
         }
     }
     out
@@ -288,12 +409,24 @@ pub fn with_comments(text: &str, span: Span) -> Span {
     while lo > 0 {
         let above = line_start(text, lo - 1);
         let line = text[above..lo].trim();
-        if line.starts_with("//") && !line.starts_with("//!") && !line.starts_with("///") { lo = above } else { break }
+        if line.starts_with("//") && !line.starts_with("//!") && !line.starts_with("///") {
+            lo = above
+        } else {
+            break;
+        }
     }
     // A ruler or a heading stands apart: only a comment with a blank line (or a brace) above is the item's own.
     if lo < span.lo {
-        let above = if lo == 0 { "" } else { text[line_start(text, lo - 1)..lo].trim() };
-        if !(above.is_empty() || above.ends_with('{') || above.ends_with('}') || above.ends_with(';')) {
+        let above = if lo == 0 {
+            ""
+        } else {
+            text[line_start(text, lo - 1)..lo].trim()
+        };
+        if !(above.is_empty()
+            || above.ends_with('{')
+            || above.ends_with('}')
+            || above.ends_with(';'))
+        {
             return span;
         }
         // Blank lines above and below would meet.
@@ -317,7 +450,9 @@ pub fn member_uses(cx: &Cx<'_>) -> HashMap<String, (usize, usize)> {
     let idents = ident_counts(cx);
     let mut out = HashMap::new();
     for (item, _) in &cx.nodes.items {
-        let Some(owner) = item.name.as_ref().filter(|_| item.vis == Vis::Private) else { continue };
+        let Some(owner) = item.name.as_ref().filter(|_| item.vis == Vis::Private) else {
+            continue;
+        };
         match &item.kind {
             ItemKind::Enum(it) => {
                 for variant in &it.variants {
@@ -326,7 +461,10 @@ pub fn member_uses(cx: &Cx<'_>) -> HashMap<String, (usize, usize)> {
                             && found.path.segs.iter().any(|seg| seg.name.text == variant.name.text)
                             && matches!(found.res, crate::world::Res::Variant(def, _) if cx.world.defs[def].name == owner.text)
                     });
-                    out.insert(format!("variant `{}::{}`", owner.text, variant.name.text), (variant.name.span.lo, made.count()));
+                    out.insert(
+                        format!("variant `{}::{}`", owner.text, variant.name.text),
+                        (variant.name.span.lo, made.count()),
+                    );
                 }
             }
             ItemKind::Struct(it) => {
@@ -335,7 +473,10 @@ pub fn member_uses(cx: &Cx<'_>) -> HashMap<String, (usize, usize)> {
                         && !field.name.starts_with('_')
                     {
                         let n = idents.get(&field.name).copied().unwrap_or(0);
-                        out.insert(format!("field `{}` of `{}`", field.name, owner.text), (span.lo, n.saturating_sub(1)));
+                        out.insert(
+                            format!("field `{}` of `{}`", field.name, owner.text),
+                            (span.lo, n.saturating_sub(1)),
+                        );
                     }
                 }
             }

@@ -10,7 +10,11 @@ const MAX_DEPTH: usize = 20_000;
 impl Cx<'_> {
     pub(super) fn expr(&mut self, expr: &Expr, expected: Option<&Type>) -> Type {
         self.depth += 1;
-        let ty = if self.depth > MAX_DEPTH { Type::Unknown } else { self.expr_inner(expr, expected) };
+        let ty = if self.depth > MAX_DEPTH {
+            Type::Unknown
+        } else {
+            self.expr_inner(expr, expected)
+        };
         self.depth -= 1;
         self.out.types.insert(expr.id, ty.clone());
         self.out.function_of.insert(expr.id, self.function);
@@ -22,7 +26,8 @@ impl Cx<'_> {
     }
 
     fn std_type(&self, path: &str, args: Vec<Type>) -> Type {
-        self.std(path).map_or(Type::Unknown, |def| Type::Adt(def, args))
+        self.std(path)
+            .map_or(Type::Unknown, |def| Type::Adt(def, args))
     }
 
     fn expr_inner(&mut self, expr: &Expr, expected: Option<&Type>) -> Type {
@@ -40,17 +45,32 @@ impl Cx<'_> {
             },
             ExprKind::Path(path) => self.path_expr(expr, path),
             ExprKind::Call { callee, args } => self.call(callee, args, expected),
-            ExprKind::MethodCall { recv, method, turbofish, args, .. } => {
+            ExprKind::MethodCall {
+                recv,
+                method,
+                turbofish,
+                args,
+                ..
+            } => {
                 let recv_ty = self.expr(recv, None);
                 if let Some(args) = turbofish {
                     self.note_args(args);
                 }
-                self.method_call(expr, &recv_ty, &method.text, turbofish.as_ref(), args, expected)
+                self.method_call(
+                    expr,
+                    &recv_ty,
+                    &method.text,
+                    turbofish.as_ref(),
+                    args,
+                    expected,
+                )
             }
             ExprKind::Field { base, member, .. } => {
                 let base_ty = self.expr(base, None);
                 let base_ty = self.resolve(&base_ty);
-                self.world.field(&base_ty, &member.text).map_or(Type::Unknown, |hit| hit.ty)
+                self.world
+                    .field(&base_ty, &member.text)
+                    .map_or(Type::Unknown, |hit| hit.ty)
             }
             ExprKind::Index { base, index } => {
                 let base_ty = self.expr(base, None);
@@ -62,7 +82,10 @@ impl Cx<'_> {
                 let ty = self.expr(inner, None);
                 match self.resolve(&ty) {
                     Type::Ref(_, inner) | Type::Ptr(inner) => *inner,
-                    adt @ Type::Adt(..) => self.world.assoc_type(&adt, "Target").unwrap_or(Type::Unknown),
+                    adt @ Type::Adt(..) => self
+                        .world
+                        .assoc_type(&adt, "Target")
+                        .unwrap_or(Type::Unknown),
                     _ => Type::Unknown,
                 }
             }
@@ -96,7 +119,9 @@ impl Cx<'_> {
                 self.bind(pat, &ty, LocalKind::Pattern);
                 Type::Prim("bool")
             }
-            ExprKind::Match { scrutinee, arms, .. } => {
+            ExprKind::Match {
+                scrutinee, arms, ..
+            } => {
                 let ty = self.expr(scrutinee, None);
                 let mut out = Type::Never;
                 for arm in arms {
@@ -113,13 +138,17 @@ impl Cx<'_> {
             }
             ExprKind::Loop { label, body } => {
                 let result = self.fresh();
-                self.loops.push((label.as_ref().map(|label| label.text.clone()), result.clone()));
+                self.loops.push((
+                    label.as_ref().map(|label| label.text.clone()),
+                    result.clone(),
+                ));
                 self.block(body, None);
                 self.loops.pop();
                 self.resolve(&result)
             }
             ExprKind::While { label, cond, body } => {
-                self.loops.push((label.as_ref().map(|label| label.text.clone()), Type::unit()));
+                self.loops
+                    .push((label.as_ref().map(|label| label.text.clone()), Type::unit()));
                 self.push_scope();
                 self.expr(cond, None);
                 self.block(body, None);
@@ -127,11 +156,20 @@ impl Cx<'_> {
                 self.loops.pop();
                 Type::unit()
             }
-            ExprKind::For { label, pat, iter, body } => {
+            ExprKind::For {
+                label,
+                pat,
+                iter,
+                body,
+            } => {
                 let ty = self.expr(iter, None);
                 let ty = self.resolve(&ty);
-                let item = self.world.into_iter_item(&ty, &self.bounds_of()).unwrap_or(Type::Unknown);
-                self.loops.push((label.as_ref().map(|label| label.text.clone()), Type::unit()));
+                let item = self
+                    .world
+                    .into_iter_item(&ty, &self.bounds_of())
+                    .unwrap_or(Type::Unknown);
+                self.loops
+                    .push((label.as_ref().map(|label| label.text.clone()), Type::unit()));
                 self.push_scope();
                 self.bind(pat, &item, LocalKind::Pattern);
                 self.block(body, None);
@@ -139,7 +177,11 @@ impl Cx<'_> {
                 self.loops.pop();
                 Type::unit()
             }
-            ExprKind::Block { label, flavour, block } => match flavour {
+            ExprKind::Block {
+                label,
+                flavour,
+                block,
+            } => match flavour {
                 BlockFlavour::Async => {
                     let result = self.fresh();
                     self.returns.push(result.clone());
@@ -159,8 +201,16 @@ impl Cx<'_> {
                     self.block(block, expected)
                 }
             },
-            ExprKind::Closure { params, ret, body, is_async, .. } => {
-                let wanted = expected.map(|ty| self.resolve(ty)).and_then(|ty| callable(&ty));
+            ExprKind::Closure {
+                params,
+                ret,
+                body,
+                is_async,
+                ..
+            } => {
+                let wanted = expected
+                    .map(|ty| self.resolve(ty))
+                    .and_then(|ty| callable(&ty));
                 let declared_ret = ret.as_ref().map(|ty| {
                     self.note_ty(ty);
                     self.lower(ty)
@@ -168,7 +218,10 @@ impl Cx<'_> {
                 self.push_scope();
                 let mut types = Vec::new();
                 for (at, (pat, ty)) in params.iter().enumerate() {
-                    let hint = wanted.as_ref().and_then(|(params, _)| params.get(at)).cloned();
+                    let hint = wanted
+                        .as_ref()
+                        .and_then(|(params, _)| params.get(at))
+                        .cloned();
                     let ty = match ty {
                         Some(ty) => {
                             self.note_ty(ty);
@@ -194,7 +247,10 @@ impl Cx<'_> {
                 let result = declared_ret.unwrap_or_else(|| self.fresh());
                 self.returns.push(result.clone());
                 let outer_loops = std::mem::take(&mut self.loops);
-                let hint = wanted.as_ref().map(|(_, ret)| ret.clone()).unwrap_or_else(|| result.clone());
+                let hint = wanted
+                    .as_ref()
+                    .map(|(_, ret)| ret.clone())
+                    .unwrap_or_else(|| result.clone());
                 let got = self.expr(body, Some(&hint));
                 self.unify(&result, &got);
                 self.loops = outer_loops;
@@ -216,7 +272,11 @@ impl Cx<'_> {
             ExprKind::Break { label, value } => {
                 if let Some(value) = value {
                     let target = match label {
-                        Some(label) => self.loops.iter().rev().find(|(name, _)| name.as_deref() == Some(&label.text)),
+                        Some(label) => self
+                            .loops
+                            .iter()
+                            .rev()
+                            .find(|(name, _)| name.as_deref() == Some(&label.text)),
                         None => self.loops.last(),
                     };
                     let target = target.map(|(_, ty)| ty.clone());
@@ -232,7 +292,10 @@ impl Cx<'_> {
                 let ty = self.expr(inner, None);
                 let ty = self.resolve(&ty);
                 match ty {
-                    Type::Adt(def, args) if Some(def) == self.std("std::result::Result") || Some(def) == self.std("std::option::Option") => {
+                    Type::Adt(def, args)
+                        if Some(def) == self.std("std::result::Result")
+                            || Some(def) == self.std("std::option::Option") =>
+                    {
                         args.first().cloned().unwrap_or(Type::Unknown)
                     }
                     _ => Type::Unknown,
@@ -241,14 +304,22 @@ impl Cx<'_> {
             ExprKind::Await(inner) => {
                 let ty = self.expr(inner, None);
                 let ty = self.resolve(&ty);
-                self.world.assoc_type(&ty, "Output").unwrap_or(Type::Unknown)
+                self.world
+                    .assoc_type(&ty, "Output")
+                    .unwrap_or(Type::Unknown)
             }
             ExprKind::Tuple(exprs) => {
                 let wanted = match expected.map(|ty| self.resolve(ty)) {
                     Some(Type::Tuple(types)) => types,
                     _ => vec![],
                 };
-                Type::Tuple(exprs.iter().enumerate().map(|(at, expr)| self.expr(expr, wanted.get(at))).collect())
+                Type::Tuple(
+                    exprs
+                        .iter()
+                        .enumerate()
+                        .map(|(at, expr)| self.expr(expr, wanted.get(at)))
+                        .collect(),
+                )
             }
             ExprKind::Array(exprs) => {
                 let mut item = match expected.map(|ty| self.resolve(ty)) {
@@ -267,7 +338,9 @@ impl Cx<'_> {
                 self.expr(len, None);
                 Type::Slice(Box::new(item))
             }
-            ExprKind::Struct { path, fields, rest, .. } => self.struct_expr(path, fields, rest.as_deref(), expected),
+            ExprKind::Struct {
+                path, fields, rest, ..
+            } => self.struct_expr(path, fields, rest.as_deref(), expected),
             ExprKind::Range { start, end } => {
                 let mut ty = Type::Prim("usize");
                 for part in start.iter().chain(end) {
@@ -297,14 +370,21 @@ impl Cx<'_> {
         {
             links.push(lhs);
         }
-        let ExprKind::Binary { op, lhs, .. } = &links[links.len() - 1].kind else { return Type::Unknown };
+        let ExprKind::Binary { op, lhs, .. } = &links[links.len() - 1].kind else {
+            return Type::Unknown;
+        };
         let mut left = self.expr(lhs, if *op == BinOp::Arith { expected } else { None });
         for link in links.into_iter().rev() {
-            let ExprKind::Binary { op, rhs, .. } = &link.kind else { continue };
-            let hint = matches!(op, BinOp::Eq | BinOp::Ne | BinOp::Compare | BinOp::Arith).then(|| left.clone());
+            let ExprKind::Binary { op, rhs, .. } = &link.kind else {
+                continue;
+            };
+            let hint = matches!(op, BinOp::Eq | BinOp::Ne | BinOp::Compare | BinOp::Arith)
+                .then(|| left.clone());
             self.expr(rhs, hint.as_ref());
             left = match op {
-                BinOp::And | BinOp::Or | BinOp::Eq | BinOp::Ne | BinOp::Compare => Type::Prim("bool"),
+                BinOp::And | BinOp::Or | BinOp::Eq | BinOp::Ne | BinOp::Compare => {
+                    Type::Prim("bool")
+                }
                 BinOp::Arith => match self.resolve(&left) {
                     Type::Ref(_, inner) if matches!(*inner, Type::Prim(_)) => *inner,
                     Type::Prim(name) => Type::Prim(name),
@@ -324,7 +404,10 @@ impl Cx<'_> {
         let mut at = expr;
         let mut n_open = 0usize;
         loop {
-            let ExprKind::If { cond, then, alt, .. } = &at.kind else {
+            let ExprKind::If {
+                cond, then, alt, ..
+            } = &at.kind
+            else {
                 let got = self.expr(at, expected);
                 out = self.join(out, got);
                 break;
@@ -357,7 +440,10 @@ impl Cx<'_> {
             && let Some(id) = self.lookup(&name.text)
         {
             self.out.local_of.insert(expr.id, id);
-            self.out.locals[id].uses.push(Use { span: expr.span, expr: Some(expr.id) });
+            self.out.locals[id].uses.push(Use {
+                span: expr.span,
+                expr: Some(expr.id),
+            });
             return self.out.locals[id].ty.clone();
         }
         self.note_path(path, PathRole::Value);
@@ -373,29 +459,52 @@ impl Cx<'_> {
         if res == Res::Unknown {
             (res, taken) = self.world.resolve_path(self.scope(), path, Ns::Type);
         }
-        let rest: Vec<&str> = path.segs[taken..].iter().map(|seg| seg.name.text.as_str()).collect();
+        let rest: Vec<&str> = path.segs[taken..]
+            .iter()
+            .map(|seg| seg.name.text.as_str())
+            .collect();
         match (&res, &rest[..]) {
             (Res::Variant(def, at), []) => self.variant_type(*def, *at),
             (Res::LocalFn(name), []) => {
-                let found = self.blocks.iter().rev().find_map(|block| block.fns.get(name)).cloned();
-                found.map_or(Type::Unknown, |f| self.fn_type(&f, self.module, &[], None, path, true))
+                let found = self
+                    .blocks
+                    .iter()
+                    .rev()
+                    .find_map(|block| block.fns.get(name))
+                    .cloned();
+                found.map_or(Type::Unknown, |f| {
+                    self.fn_type(&f, self.module, &[], None, path, true)
+                })
             }
             (Res::Def(def), []) => {
                 let def = *def;
                 let world = self.world;
                 match &world.defs[def].kind {
-                    DefKind::Fn(f) => self.fn_type(f, world.defs[def].module, &[], None, path, true),
+                    DefKind::Fn(f) => {
+                        self.fn_type(f, world.defs[def].module, &[], None, path, true)
+                    }
                     DefKind::Const { ty } => {
-                        let ctx = TypeCtx { module: world.defs[def].module, params: &[], self_ty: None, scopes: &[] };
+                        let ctx = TypeCtx {
+                            module: world.defs[def].module,
+                            params: &[],
+                            self_ty: None,
+                            scopes: &[],
+                        };
                         world.lower_ty(&ctx, ty)
                     }
-                    DefKind::Struct { generics, fields, .. } => {
-                        let args: Vec<Type> = generics.params.iter().map(|_| self.fresh()).collect();
+                    DefKind::Struct {
+                        generics, fields, ..
+                    } => {
+                        let args: Vec<Type> =
+                            generics.params.iter().map(|_| self.fresh()).collect();
                         let whole = Type::Adt(def, args.clone());
                         if fields.is_empty() {
                             return whole;
                         }
-                        let params = fields.iter().map(|(_, ty)| world.member_ty(def, generics, &args, ty)).collect();
+                        let params = fields
+                            .iter()
+                            .map(|(_, ty)| world.member_ty(def, generics, &args, ty))
+                            .collect();
                         Type::Fn(params, Box::new(whole))
                     }
                     _ => Type::Unknown,
@@ -413,7 +522,9 @@ impl Cx<'_> {
     }
 
     fn type_of_res(&mut self, res: &Res, path: &Path, taken: usize) -> Type {
-        let Res::Def(def) = res else { return Type::Unknown };
+        let Res::Def(def) = res else {
+            return Type::Unknown;
+        };
         let world = self.world;
         let generics = match &world.defs[*def].kind {
             DefKind::Struct { generics, .. } | DefKind::Enum { generics, .. } => generics,
@@ -426,7 +537,10 @@ impl Cx<'_> {
                     qself: None,
                     qself_pos: 0,
                 };
-                return self.lower(&Ty { span: path.span, kind: TyKind::Path(prefix) });
+                return self.lower(&Ty {
+                    span: path.span,
+                    kind: TyKind::Path(prefix),
+                });
             }
             _ => return Type::Unknown,
         };
@@ -435,7 +549,9 @@ impl Cx<'_> {
             .as_ref()
             .map(|args| args.types.iter().map(|ty| self.lower(ty)).collect())
             .unwrap_or_default();
-        let args = (0..generics.params.len()).map(|at| written.get(at).cloned().unwrap_or_else(|| self.fresh())).collect();
+        let args = (0..generics.params.len())
+            .map(|at| written.get(at).cloned().unwrap_or_else(|| self.fresh()))
+            .collect();
         Type::Adt(*def, args)
     }
 
@@ -446,11 +562,15 @@ impl Cx<'_> {
         if let Res::Def(def) = res
             && let DefKind::Trait { fns, .. } = &world.defs[*def].kind
         {
-            let Some(f) = fns.iter().find(|f| f.name == name) else { return Type::Unknown };
+            let Some(f) = fns.iter().find(|f| f.name == name) else {
+                return Type::Unknown;
+            };
             let own = self.fresh();
             return self.fn_type(f, world.defs[*def].module, &[], Some(own), path, true);
         }
-        let Type::Adt(def, _) = &base else { return Type::Unknown };
+        let Type::Adt(def, _) = &base else {
+            return Type::Unknown;
+        };
         let def = *def;
         // `Self::Variant`.
         if let DefKind::Enum { variants, .. } = &world.defs[def].kind
@@ -474,11 +594,28 @@ impl Cx<'_> {
         if let Some((f, id)) = world.assoc_fn(def, name) {
             let generics = world.impl_generics(id);
             let module = world.impls[id].module;
-            let params: Vec<String> = generics.params.iter().map(|param| param.name.text.clone()).collect();
-            let ctx = TypeCtx { module, params: &params, self_ty: None, scopes: &[] };
+            let params: Vec<String> = generics
+                .params
+                .iter()
+                .map(|param| param.name.text.clone())
+                .collect();
+            let ctx = TypeCtx {
+                module,
+                params: &params,
+                self_ty: None,
+                scopes: &[],
+            };
             let own = world.lower_ty(&ctx, &world.impls[id].self_ty.clone());
-            let fresh: Vec<(String, Type)> = params.iter().map(|name| (name.clone(), self.fresh())).collect();
-            let own = own.subst(&|name| fresh.iter().find(|(n, _)| n == name).map(|(_, ty)| ty.clone()));
+            let fresh: Vec<(String, Type)> = params
+                .iter()
+                .map(|name| (name.clone(), self.fresh()))
+                .collect();
+            let own = own.subst(&|name| {
+                fresh
+                    .iter()
+                    .find(|(n, _)| n == name)
+                    .map(|(_, ty)| ty.clone())
+            });
             self.unify(&own, &base);
             return self.fn_type(&f, module, &fresh, Some(base), path, true);
         }
@@ -486,7 +623,14 @@ impl Cx<'_> {
         if let Some(new) = world.successor(def)
             && let Some((f, id)) = world.assoc_fn(new, name)
         {
-            return self.fn_type(&f, world.impls[id].module, &[], Some(Type::Adt(new, vec![])), path, true);
+            return self.fn_type(
+                &f,
+                world.impls[id].module,
+                &[],
+                Some(Type::Adt(new, vec![])),
+                path,
+                true,
+            );
         }
         // Default methods of implemented traits.
         if let Some(hit) = world.method(&base, name, &|_| vec![]) {
@@ -497,19 +641,33 @@ impl Cx<'_> {
 
     fn variant_type(&mut self, def: DefId, at: usize) -> Type {
         let world = self.world;
-        let DefKind::Enum { generics, variants } = &world.defs[def].kind else { return Type::Unknown };
+        let DefKind::Enum { generics, variants } = &world.defs[def].kind else {
+            return Type::Unknown;
+        };
         let args: Vec<Type> = generics.params.iter().map(|_| self.fresh()).collect();
         let whole = Type::Adt(def, args.clone());
         let variant = &variants[at];
         if !variant.is_tuple {
             return whole;
         }
-        let params = variant.fields.iter().map(|(_, ty)| world.member_ty(def, generics, &args, ty)).collect();
+        let params = variant
+            .fields
+            .iter()
+            .map(|(_, ty)| world.member_ty(def, generics, &args, ty))
+            .collect();
         Type::Fn(params, Box::new(whole))
     }
 
     /// A signature as a function type, its own generics replaced by fresh variables (or by the path's turbofish).
-    fn fn_type(&mut self, f: &FnDef, module: ModId, bindings: &[(String, Type)], self_ty: Option<Type>, path: &Path, with_self: bool) -> Type {
+    fn fn_type(
+        &mut self,
+        f: &FnDef,
+        module: ModId,
+        bindings: &[(String, Type)],
+        self_ty: Option<Type>,
+        path: &Path,
+        with_self: bool,
+    ) -> Type {
         let turbofish = path.last().args.clone();
         self.instantiate(f, module, bindings, self_ty, turbofish.as_ref(), with_self)
     }
@@ -528,19 +686,34 @@ impl Cx<'_> {
         let self_ty = match self_ty {
             Some(Type::Param(name)) => {
                 let bounds = self.bounds_of()(&name);
-                Some(if bounds.iter().any(|bound| !bound.assoc.is_empty()) { Type::Opaque(bounds) } else { Type::Param(name) })
+                Some(if bounds.iter().any(|bound| !bound.assoc.is_empty()) {
+                    Type::Opaque(bounds)
+                } else {
+                    Type::Param(name)
+                })
             }
             other => other,
         };
         let generics = &f.sig.generics;
         let mut params: Vec<String> = bindings.iter().map(|(name, _)| name.clone()).collect();
-        let own: Vec<String> = generics.params.iter().filter(|param| param.is_type).map(|param| param.name.text.clone()).collect();
+        let own: Vec<String> = generics
+            .params
+            .iter()
+            .filter(|param| param.is_type)
+            .map(|param| param.name.text.clone())
+            .collect();
         params.extend(own.iter().cloned());
         params.push("Self".into());
-        let home = TypeCtx { module, params: &params, self_ty: self_ty.as_ref(), scopes: &[] };
+        let home = TypeCtx {
+            module,
+            params: &params,
+            self_ty: self_ty.as_ref(),
+            scopes: &[],
+        };
         let mut map: Vec<(String, Type)> = bindings.to_vec();
-        let written: Vec<Type> =
-            turbofish.map(|args| args.types.iter().map(|ty| self.lower(ty)).collect()).unwrap_or_default();
+        let written: Vec<Type> = turbofish
+            .map(|args| args.types.iter().map(|ty| self.lower(ty)).collect())
+            .unwrap_or_default();
         for (at, name) in own.iter().enumerate() {
             let ty = match written.get(at) {
                 Some(Type::Unknown) | None => self.fresh(),
@@ -551,23 +724,47 @@ impl Cx<'_> {
         // A parameter bounded by `FnMut(T) -> U` or `IntoIterator<Item = U>` says what its argument has to be.
         let mut bounded: Vec<(String, Vec<BoundType>)> = Vec::new();
         let mut add = |name: &str, bounds: Vec<BoundType>| {
-            if bounds.iter().any(|bound| bound.callable.is_some() || !bound.assoc.is_empty()) {
+            if bounds
+                .iter()
+                .any(|bound| bound.callable.is_some() || !bound.assoc.is_empty())
+            {
                 bounded.push((name.to_owned(), bounds));
             }
         };
         for param in &generics.params {
-            add(&param.name.text, param.bounds.iter().map(|bound| world.lower_bound(&home, bound, 0)).collect());
+            add(
+                &param.name.text,
+                param
+                    .bounds
+                    .iter()
+                    .map(|bound| world.lower_bound(&home, bound, 0))
+                    .collect(),
+            );
         }
         for (ty, bounds) in &generics.wheres {
             if let TyKind::Path(path) = &ty.kind
                 && let Some(name) = path.ident()
             {
-                add(&name.text, bounds.iter().map(|bound| world.lower_bound(&home, bound, 0)).collect());
+                add(
+                    &name.text,
+                    bounds
+                        .iter()
+                        .map(|bound| world.lower_bound(&home, bound, 0))
+                        .collect(),
+                );
             }
         }
-        let find = |map: &[(String, Type)], name: &str| map.iter().find(|(n, _)| n == name).map(|(_, ty)| ty.clone());
+        let find = |map: &[(String, Type)], name: &str| {
+            map.iter()
+                .find(|(n, _)| n == name)
+                .map(|(_, ty)| ty.clone())
+        };
         let outer = |name: &str| {
-            if name == "Self" { self_ty.clone() } else { find(&map, name) }
+            if name == "Self" {
+                self_ty.clone()
+            } else {
+                find(&map, name)
+            }
         };
         let lowered: Vec<Type> = f
             .sig
@@ -584,7 +781,12 @@ impl Cx<'_> {
                 }
             })
             .collect();
-        let ret = f.sig.ret.as_ref().map_or(Type::unit(), |ty| world.lower_ty(&home, ty)).subst(&outer);
+        let ret = f
+            .sig
+            .ret
+            .as_ref()
+            .map_or(Type::unit(), |ty| world.lower_ty(&home, ty))
+            .subst(&outer);
         let ret = if f.sig.is_async { future(ret) } else { ret };
         let mut all = Vec::new();
         if with_self && let Some(receiver) = &f.sig.receiver {
@@ -608,7 +810,9 @@ impl Cx<'_> {
                 // What is wanted of the result says something of the arguments: `Ok(x)`.
                 if let Some(expected) = expected {
                     let expected = self.resolve(expected);
-                    if matches!(expected, Type::Adt(..)) && matches!(self.resolve(&ret), Type::Adt(..)) {
+                    if matches!(expected, Type::Adt(..))
+                        && matches!(self.resolve(&ret), Type::Adt(..))
+                    {
                         self.unify(&ret, &expected);
                     }
                 }
@@ -626,7 +830,11 @@ impl Cx<'_> {
     fn args(&mut self, args: &[Expr], params: &[Type]) {
         let is_closure = |arg: &Expr| matches!(arg.kind, ExprKind::Closure { .. });
         for closures in [false, true] {
-            for (at, arg) in args.iter().enumerate().filter(|(_, arg)| is_closure(arg) == closures) {
+            for (at, arg) in args
+                .iter()
+                .enumerate()
+                .filter(|(_, arg)| is_closure(arg) == closures)
+            {
                 let wanted = params.get(at).map(|ty| self.resolve(ty));
                 let got = self.expr(arg, wanted.as_ref());
                 if let Some(wanted) = wanted {
@@ -671,9 +879,18 @@ impl Cx<'_> {
                 _ => Type::Unknown,
             };
         };
-        let ty = self.instantiate(&hit.def, hit.module, &hit.bindings, Some(hit.self_ty.clone()), turbofish, false);
+        let ty = self.instantiate(
+            &hit.def,
+            hit.module,
+            &hit.bindings,
+            Some(hit.self_ty.clone()),
+            turbofish,
+            false,
+        );
         self.out.methods.insert(expr.id, hit);
-        let Type::Fn(params, ret) = ty else { return Type::Unknown };
+        let Type::Fn(params, ret) = ty else {
+            return Type::Unknown;
+        };
         if let Some(expected) = expected
             && method == "collect"
         {
@@ -696,7 +913,9 @@ impl Cx<'_> {
             Type::Adt(def, args) => {
                 let name = self.world.defs[*def].canonical.clone();
                 let filled = match (name.as_str(), item) {
-                    ("std::result::Result" | "std::option::Option", Type::Adt(d, items)) if d == def => {
+                    ("std::result::Result" | "std::option::Option", Type::Adt(d, items))
+                        if d == def =>
+                    {
                         let inner = args.first().cloned().unwrap_or(Type::Unknown);
                         let item = items.first().cloned().unwrap_or(Type::Unknown);
                         let first = self.collected(inner, &item);
@@ -707,10 +926,22 @@ impl Cx<'_> {
                         std::iter::once(first).chain(second).collect()
                     }
                     (path, item) if path.starts_with("std::") => match (args.len(), item) {
-                        (2, Type::Tuple(pair)) if pair.len() == 2 => {
-                            args.iter().zip(pair).map(|(arg, item)| if arg.is_known() { arg.clone() } else { item.clone() }).collect()
-                        }
-                        (1, item) => vec![if args[0].is_known() { args[0].clone() } else { item.clone() }],
+                        (2, Type::Tuple(pair)) if pair.len() == 2 => args
+                            .iter()
+                            .zip(pair)
+                            .map(|(arg, item)| {
+                                if arg.is_known() {
+                                    arg.clone()
+                                } else {
+                                    item.clone()
+                                }
+                            })
+                            .collect(),
+                        (1, item) => vec![if args[0].is_known() {
+                            args[0].clone()
+                        } else {
+                            item.clone()
+                        }],
                         _ => args.clone(),
                     },
                     _ => args.clone(),
@@ -729,8 +960,12 @@ impl Cx<'_> {
             match step {
                 Type::Slice(item) => return if is_range { Type::Slice(item) } else { *item },
                 Type::Adt(def, args) => match self.world.defs[def].canonical.as_str() {
-                    "std::collections::HashMap" | "std::collections::BTreeMap" => return args.get(1).cloned().unwrap_or(Type::Unknown),
-                    "std::collections::VecDeque" => return args.first().cloned().unwrap_or(Type::Unknown),
+                    "std::collections::HashMap" | "std::collections::BTreeMap" => {
+                        return args.get(1).cloned().unwrap_or(Type::Unknown);
+                    }
+                    "std::collections::VecDeque" => {
+                        return args.first().cloned().unwrap_or(Type::Unknown);
+                    }
                     _ => {}
                 },
                 _ => {}
@@ -739,25 +974,33 @@ impl Cx<'_> {
         Type::Unknown
     }
 
-    fn struct_expr(&mut self, path: &Path, fields: &[syntax::FieldInit], rest: Option<&Expr>, expected: Option<&Type>) -> Type {
+    fn struct_expr(
+        &mut self,
+        path: &Path,
+        fields: &[syntax::FieldInit],
+        rest: Option<&Expr>,
+        expected: Option<&Type>,
+    ) -> Type {
         self.note_path(path, PathRole::Type);
         let world = self.world;
         let (res, taken) = world.resolve_path(self.scope(), path, Ns::Type);
         let mut target = match world.unalias(res.clone()) {
             Res::Def(def) if taken == path.segs.len() => Some((def, None)),
             Res::Def(def) => match (&world.defs[def].kind, path.segs.get(taken)) {
-                (DefKind::Enum { variants, .. }, Some(seg)) => {
-                    variants.iter().position(|variant| variant.name == seg.name.text).map(|at| (def, Some(at)))
-                }
+                (DefKind::Enum { variants, .. }, Some(seg)) => variants
+                    .iter()
+                    .position(|variant| variant.name == seg.name.text)
+                    .map(|at| (def, Some(at))),
                 _ => None,
             },
             Res::Variant(def, at) => Some((def, Some(at))),
             Res::SelfTy => match (&self.self_ty, path.segs.get(taken)) {
                 (Some(Type::Adt(def, _)), None) => Some((*def, None)),
                 (Some(Type::Adt(def, _)), Some(seg)) => match &world.defs[*def].kind {
-                    DefKind::Enum { variants, .. } => {
-                        variants.iter().position(|variant| variant.name == seg.name.text).map(|at| (*def, Some(at)))
-                    }
+                    DefKind::Enum { variants, .. } => variants
+                        .iter()
+                        .position(|variant| variant.name == seg.name.text)
+                        .map(|at| (*def, Some(at))),
                     _ => None,
                 },
                 _ => None,
@@ -774,8 +1017,15 @@ impl Cx<'_> {
         let mut types: Vec<(String, Type)> = Vec::new();
         if let Some((def, variant)) = target {
             let (generics, fields) = match (&world.defs[def].kind, variant) {
-                (DefKind::Enum { generics, variants }, Some(at)) => (generics, &variants[at].fields),
-                (DefKind::Struct { generics, fields, .. }, None) => (generics, fields),
+                (DefKind::Enum { generics, variants }, Some(at)) => {
+                    (generics, &variants[at].fields)
+                }
+                (
+                    DefKind::Struct {
+                        generics, fields, ..
+                    },
+                    None,
+                ) => (generics, fields),
                 _ => {
                     self.struct_fields(fields, &[], rest);
                     return Type::Unknown;
@@ -787,15 +1037,26 @@ impl Cx<'_> {
                 let expected = self.resolve(expected);
                 self.unify(&whole, &expected);
             }
-            types = fields.iter().map(|(name, ty)| (name.clone(), world.member_ty(def, generics, &args, ty))).collect();
+            types = fields
+                .iter()
+                .map(|(name, ty)| (name.clone(), world.member_ty(def, generics, &args, ty)))
+                .collect();
         }
         self.struct_fields(fields, &types, rest);
         self.resolve(&whole)
     }
 
-    fn struct_fields(&mut self, fields: &[syntax::FieldInit], types: &[(String, Type)], rest: Option<&Expr>) {
+    fn struct_fields(
+        &mut self,
+        fields: &[syntax::FieldInit],
+        types: &[(String, Type)],
+        rest: Option<&Expr>,
+    ) {
         for field in fields {
-            let wanted = types.iter().find(|(name, _)| *name == field.name.text).map(|(_, ty)| ty.clone());
+            let wanted = types
+                .iter()
+                .find(|(name, _)| *name == field.name.text)
+                .map(|(_, ty)| ty.clone());
             let got = self.expr(&field.value, wanted.as_ref());
             if let Some(wanted) = wanted {
                 self.unify(&wanted, &got);
@@ -822,7 +1083,10 @@ impl Cx<'_> {
                 }
                 for capture in captures {
                     if let Some(id) = self.lookup(&capture.text) {
-                        self.out.locals[id].uses.push(Use { span: capture.span, expr: None });
+                        self.out.locals[id].uses.push(Use {
+                            span: capture.span,
+                            expr: None,
+                        });
                     }
                 }
                 match name {
@@ -866,13 +1130,20 @@ fn callable(ty: &Type) -> Option<(Vec<Type>, Type)> {
             Type::Opaque(_) => callable(&args[0]),
             _ => None,
         },
-        Type::Opaque(bounds) => {
-            bounds.iter().find_map(|bound| bound.callable.as_ref()).map(|(params, ret)| (params.clone(), (**ret).clone()))
-        }
+        Type::Opaque(bounds) => bounds
+            .iter()
+            .find_map(|bound| bound.callable.as_ref())
+            .map(|(params, ret)| (params.clone(), (**ret).clone())),
         _ => None,
     }
 }
 
 fn future(output: Type) -> Type {
-    Type::Opaque(vec![BoundType { def: None, name: "Future".into(), args: vec![], assoc: vec![("Output".into(), output)], callable: None }])
+    Type::Opaque(vec![BoundType {
+        def: None,
+        name: "Future".into(),
+        args: vec![],
+        assoc: vec![("Output".into(), output)],
+        callable: None,
+    }])
 }

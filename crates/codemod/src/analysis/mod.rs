@@ -9,7 +9,10 @@ mod unify;
 
 use std::collections::HashMap;
 
-use crate::syntax::{self, Block, Bound, Expr, ExprId, ExprKind, File, Generics, Item, ItemKind, Name, Path, Span, Stmt, StmtKind, Ty, TyKind};
+use crate::syntax::{
+    self, Block, Bound, Expr, ExprId, ExprKind, File, Generics, Item, ItemKind, Name, Path, Span,
+    Stmt, StmtKind, Ty, TyKind,
+};
 use crate::world::types::BoundType;
 use crate::world::{BlockScope, FileId, ModId, Res, Scope, Type, TypeCtx, World};
 
@@ -110,7 +113,9 @@ impl Analysis {
     }
 
     pub fn path(&self, path: &Path) -> Option<&PathUse> {
-        self.paths.get(&path.span.lo).filter(|found| found.path.span == path.span)
+        self.paths
+            .get(&path.span.lo)
+            .filter(|found| found.path.span == path.span)
     }
 
     /// What a path means when all of its segments are taken.
@@ -130,7 +135,12 @@ pub fn analyze(world: &World, file: &File, file_id: FileId, module: ModId) -> An
         let mut cx = Cx::new(world, file_id, &seeds);
         cx.items(&file.items, module);
         out = cx.finish();
-        seeds = out.locals.iter().filter(|local| local.ty.is_known()).map(|local| (local.span.lo, local.ty.clone())).collect();
+        seeds = out
+            .locals
+            .iter()
+            .filter(|local| local.ty.is_known())
+            .map(|local| (local.span.lo, local.ty.clone()))
+            .collect();
     }
     out
 }
@@ -183,10 +193,16 @@ impl<'w> Cx<'w> {
 
     fn finish(mut self) -> Analysis {
         let types = std::mem::take(&mut self.out.types);
-        let resolved = types.into_iter().map(|(id, ty)| (id, self.resolve(&ty))).collect();
+        let resolved = types
+            .into_iter()
+            .map(|(id, ty)| (id, self.resolve(&ty)))
+            .collect();
         self.out.types = resolved;
         let patterns = std::mem::take(&mut self.out.pattern_types);
-        self.out.pattern_types = patterns.into_iter().map(|(span, ty)| (span, self.resolve(&ty))).collect();
+        self.out.pattern_types = patterns
+            .into_iter()
+            .map(|(span, ty)| (span, self.resolve(&ty)))
+            .collect();
         for at in 0..self.out.locals.len() {
             let ty = self.resolve(&self.out.locals[at].ty.clone());
             self.out.locals[at].ty = ty;
@@ -195,11 +211,20 @@ impl<'w> Cx<'w> {
     }
 
     fn scope(&self) -> Scope<'_> {
-        Scope { module: self.module, blocks: &self.blocks, params: &self.params }
+        Scope {
+            module: self.module,
+            blocks: &self.blocks,
+            params: &self.params,
+        }
     }
 
     fn lower(&self, ty: &Ty) -> Type {
-        let ctx = TypeCtx { module: self.module, params: &self.params, self_ty: self.self_ty.as_ref(), scopes: &self.blocks };
+        let ctx = TypeCtx {
+            module: self.module,
+            params: &self.params,
+            self_ty: self.self_ty.as_ref(),
+            scopes: &self.blocks,
+        };
         self.world.lower_ty(&ctx, ty)
     }
 
@@ -250,8 +275,17 @@ impl<'w> Cx<'w> {
                 self.with_generics(&it.generics, |cx| {
                     cx.note_bounds(&it.supertraits);
                     cx.self_ty = Some(Type::Param("Self".into()));
-                    let own = item.name.as_ref().and_then(|name| cx.world.trait_named(cx.module, &name.text));
-                    let bound = BoundType { def: own, name: String::new(), args: vec![], assoc: vec![], callable: None };
+                    let own = item
+                        .name
+                        .as_ref()
+                        .and_then(|name| cx.world.trait_named(cx.module, &name.text));
+                    let bound = BoundType {
+                        def: own,
+                        name: String::new(),
+                        args: vec![],
+                        assoc: vec![],
+                        callable: None,
+                    };
                     cx.param_bounds.insert("Self".into(), vec![bound]);
                     for inner in &it.items {
                         cx.assoc_item(inner);
@@ -274,7 +308,11 @@ impl<'w> Cx<'w> {
                 });
                 self.self_ty = outer;
             }
-            ItemKind::TypeAlias { generics, ty, bounds } => {
+            ItemKind::TypeAlias {
+                generics,
+                ty,
+                bounds,
+            } => {
                 self.with_generics(generics, |cx| {
                     cx.note_bounds(bounds);
                     if let Some(ty) = ty {
@@ -296,7 +334,11 @@ impl<'w> Cx<'w> {
             }
             ItemKind::MacroCall(mac) => self.note_path(&mac.path, PathRole::Macro),
             // Modules inside of functions: rare, and what they name is not followed.
-            ItemKind::Mod(_) | ItemKind::Use(_) | ItemKind::MacroRules { .. } | ItemKind::ExternCrate { .. } | ItemKind::Other => {}
+            ItemKind::Mod(_)
+            | ItemKind::Use(_)
+            | ItemKind::MacroRules { .. }
+            | ItemKind::ExternCrate { .. }
+            | ItemKind::Other => {}
         }
     }
 
@@ -310,14 +352,23 @@ impl<'w> Cx<'w> {
     fn with_generics(&mut self, generics: &Generics, run: impl FnOnce(&mut Self)) {
         let n = self.params.len();
         let saved = self.param_bounds.clone();
-        self.params.extend(generics.params.iter().filter(|param| param.is_type).map(|param| param.name.text.clone()));
+        self.params.extend(
+            generics
+                .params
+                .iter()
+                .filter(|param| param.is_type)
+                .map(|param| param.name.text.clone()),
+        );
         for param in &generics.params {
             self.note_bounds(&param.bounds);
             if let Some(ty) = &param.default {
                 self.note_ty(ty);
             }
             let bounds = self.lower_bounds(&param.bounds);
-            self.param_bounds.entry(param.name.text.clone()).or_default().extend(bounds);
+            self.param_bounds
+                .entry(param.name.text.clone())
+                .or_default()
+                .extend(bounds);
         }
         for (ty, bounds) in &generics.wheres {
             self.note_ty(ty);
@@ -326,7 +377,10 @@ impl<'w> Cx<'w> {
                 && let Some(name) = path.ident()
             {
                 let bounds = self.lower_bounds(bounds);
-                self.param_bounds.entry(name.text.clone()).or_default().extend(bounds);
+                self.param_bounds
+                    .entry(name.text.clone())
+                    .or_default()
+                    .extend(bounds);
             }
         }
         run(self);
@@ -335,8 +389,16 @@ impl<'w> Cx<'w> {
     }
 
     fn lower_bounds(&self, bounds: &[Bound]) -> Vec<BoundType> {
-        let ctx = TypeCtx { module: self.module, params: &self.params, self_ty: self.self_ty.as_ref(), scopes: &self.blocks };
-        bounds.iter().map(|bound| self.world.lower_bound(&ctx, bound, 0)).collect()
+        let ctx = TypeCtx {
+            module: self.module,
+            params: &self.params,
+            self_ty: self.self_ty.as_ref(),
+            scopes: &self.blocks,
+        };
+        bounds
+            .iter()
+            .map(|bound| self.world.lower_bound(&ctx, bound, 0))
+            .collect()
     }
 
     fn function(&mut self, item: &Item, f: &syntax::FnItem, self_ty: Option<Type>) {
@@ -349,7 +411,12 @@ impl<'w> Cx<'w> {
             for param in &f.sig.params {
                 cx.note_ty(&param.ty);
             }
-            if let Some(ty) = f.sig.receiver.as_ref().and_then(|receiver| receiver.ty.as_ref()) {
+            if let Some(ty) = f
+                .sig
+                .receiver
+                .as_ref()
+                .and_then(|receiver| receiver.ty.as_ref())
+            {
                 cx.note_ty(ty);
             }
             if let Some(ty) = &f.sig.ret {
@@ -360,13 +427,19 @@ impl<'w> Cx<'w> {
                 let last = attr.path.rsplit("::").next().unwrap_or(&attr.path);
                 last == "test" || last == "rstest" || last == "test_case" || last == "bench"
             });
-            let own_cfg_test = item.attrs.iter().any(|attr| attr.path == "cfg" && attr.tokens.trim() == "test");
+            let own_cfg_test = item
+                .attrs
+                .iter()
+                .any(|attr| attr.path == "cfg" && attr.tokens.trim() == "test");
             cx.function = cx.out.functions.len();
             let Some(body) = &f.body else {
                 return;
             };
             cx.out.functions.push(Function {
-                name: item.name.as_ref().map_or(String::new(), |name| name.text.clone()),
+                name: item
+                    .name
+                    .as_ref()
+                    .map_or(String::new(), |name| name.text.clone()),
                 span: item.span,
                 body: body.span,
                 module: cx.module,
@@ -382,9 +455,15 @@ impl<'w> Cx<'w> {
                     syntax::ReceiverKind::Value => own,
                     syntax::ReceiverKind::Ref => own.reference(),
                     syntax::ReceiverKind::RefMut => Type::Ref(true, Box::new(own)),
-                    syntax::ReceiverKind::Typed => receiver.ty.as_ref().map_or(Type::Unknown, |ty| cx.lower(ty)),
+                    syntax::ReceiverKind::Typed => receiver
+                        .ty
+                        .as_ref()
+                        .map_or(Type::Unknown, |ty| cx.lower(ty)),
                 };
-                let name = Name { text: "self".into(), span: receiver.span };
+                let name = Name {
+                    text: "self".into(),
+                    span: receiver.span,
+                };
                 cx.declare(&name, ty, false, LocalKind::SelfParam);
             }
             for param in &f.sig.params {
@@ -407,7 +486,10 @@ impl<'w> Cx<'w> {
         let outer = self.function;
         self.function = self.out.functions.len();
         self.out.functions.push(Function {
-            name: item.name.as_ref().map_or(String::new(), |name| name.text.clone()),
+            name: item
+                .name
+                .as_ref()
+                .map_or(String::new(), |name| name.text.clone()),
             span: item.span,
             body: value.span,
             module: self.module,
@@ -439,7 +521,10 @@ impl<'w> Cx<'w> {
                 // `<T as a::Trait>::f`: the trait's own path.
                 if path.qself_pos > 0 {
                     let trait_path = Path {
-                        span: Span::new(path.segs[0].name.span.lo, path.segs[path.qself_pos - 1].name.span.hi),
+                        span: Span::new(
+                            path.segs[0].name.span.lo,
+                            path.segs[path.qself_pos - 1].name.span.hi,
+                        ),
                         leading_colon: false,
                         segs: path.segs[..path.qself_pos].to_vec(),
                         qself: None,
@@ -454,12 +539,23 @@ impl<'w> Cx<'w> {
         for args in path.segs.iter().filter_map(|seg| seg.args.as_ref()) {
             self.note_args(args);
         }
-        let found = PathUse { path: path.clone(), res, taken, role, module: self.module };
+        let found = PathUse {
+            path: path.clone(),
+            res,
+            taken,
+            role,
+            module: self.module,
+        };
         self.out.paths.insert(path.span.lo, found);
     }
 
     fn note_args(&mut self, args: &syntax::GenericArgs) {
-        for ty in args.types.iter().chain(args.assoc.iter().map(|(_, ty)| ty)).chain(args.output.as_deref()) {
+        for ty in args
+            .types
+            .iter()
+            .chain(args.assoc.iter().map(|(_, ty)| ty))
+            .chain(args.output.as_deref())
+        {
             self.note_ty(ty);
         }
         self.note_bounds(&args.bounds);
@@ -474,9 +570,15 @@ impl<'w> Cx<'w> {
     fn note_ty(&mut self, ty: &Ty) {
         match &ty.kind {
             TyKind::Path(path) => self.note_path(path, PathRole::Type),
-            TyKind::Ref { inner, .. } | TyKind::Ptr(inner) | TyKind::Slice(inner) | TyKind::Array(inner) => self.note_ty(inner),
+            TyKind::Ref { inner, .. }
+            | TyKind::Ptr(inner)
+            | TyKind::Slice(inner)
+            | TyKind::Array(inner) => self.note_ty(inner),
             TyKind::Tuple(types) => types.iter().for_each(|ty| self.note_ty(ty)),
-            TyKind::Fn { params, ret } => params.iter().chain(ret.as_deref()).for_each(|ty| self.note_ty(ty)),
+            TyKind::Fn { params, ret } => params
+                .iter()
+                .chain(ret.as_deref())
+                .for_each(|ty| self.note_ty(ty)),
             TyKind::Impl(bounds) | TyKind::Dyn(bounds) => self.note_bounds(bounds),
             TyKind::Macro(mac) => self.note_path(&mac.path, PathRole::Macro),
             TyKind::Never | TyKind::Infer | TyKind::Other => {}
@@ -495,7 +597,11 @@ impl<'w> Cx<'w> {
 
     fn declare(&mut self, name: &Name, ty: Type, mutable: bool, kind: LocalKind) -> LocalId {
         let ty = match self.resolve(&ty) {
-            Type::Unknown => self.seeds.get(&name.span.lo).cloned().unwrap_or(Type::Unknown),
+            Type::Unknown => self
+                .seeds
+                .get(&name.span.lo)
+                .cloned()
+                .unwrap_or(Type::Unknown),
             known => {
                 if let (Type::Var(_), Some(seed)) = (&known, self.seeds.get(&name.span.lo)) {
                     self.unify(&known, seed);
@@ -504,7 +610,15 @@ impl<'w> Cx<'w> {
             }
         };
         let id = self.out.locals.len();
-        self.out.locals.push(Local { name: name.text.clone(), span: name.span, mutable, ty, uses: vec![], kind, function: self.function });
+        self.out.locals.push(Local {
+            name: name.text.clone(),
+            span: name.span,
+            mutable,
+            ty,
+            uses: vec![],
+            kind,
+            function: self.function,
+        });
         self.out.bound_at.insert(name.span.lo, id);
         if let Some(scope) = self.scopes.last_mut() {
             scope.push((name.text.clone(), id));
@@ -513,7 +627,13 @@ impl<'w> Cx<'w> {
     }
 
     fn lookup(&self, name: &str) -> Option<LocalId> {
-        self.scopes.iter().rev().find_map(|scope| scope.iter().rev().find(|(n, _)| n == name).map(|(_, id)| *id))
+        self.scopes.iter().rev().find_map(|scope| {
+            scope
+                .iter()
+                .rev()
+                .find(|(n, _)| n == name)
+                .map(|(_, id)| *id)
+        })
     }
 
     fn block(&mut self, block: &Block, expected: Option<&Type>) -> Type {
@@ -538,12 +658,21 @@ impl<'w> Cx<'w> {
         }
         self.pop_scope();
         self.blocks.pop();
-        if diverges && matches!(&ty, Type::Tuple(types) if types.is_empty()) { Type::Never } else { ty }
+        if diverges && matches!(&ty, Type::Tuple(types) if types.is_empty()) {
+            Type::Never
+        } else {
+            ty
+        }
     }
 
     fn stmt(&mut self, stmt: &Stmt, expected: Option<&Type>) -> Type {
         match &stmt.kind {
-            StmtKind::Let { pat, ty, init, diverge } => {
+            StmtKind::Let {
+                pat,
+                ty,
+                init,
+                diverge,
+            } => {
                 let declared = ty.as_ref().map(|ty| {
                     self.note_ty(ty);
                     self.lower(ty)
@@ -578,7 +707,11 @@ impl<'w> Cx<'w> {
         // A nested function sees neither locals nor generics from outside, but the block's items.
         let params = std::mem::take(&mut self.params);
         let scopes = std::mem::take(&mut self.scopes);
-        let self_ty = if matches!(item.kind, ItemKind::Fn(_)) { self.self_ty.take() } else { self.self_ty.clone() };
+        let self_ty = if matches!(item.kind, ItemKind::Fn(_)) {
+            self.self_ty.take()
+        } else {
+            self.self_ty.clone()
+        };
         self.item(item);
         self.self_ty = self_ty;
         self.scopes = scopes;
@@ -591,7 +724,9 @@ pub fn children<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)) {
     let block = |block: &'e Block, visit: &mut dyn FnMut(&'e Expr)| {
         for stmt in &block.stmts {
             match &stmt.kind {
-                StmtKind::Let { init, diverge, .. } => init.iter().chain(diverge).for_each(&mut *visit),
+                StmtKind::Let { init, diverge, .. } => {
+                    init.iter().chain(diverge).for_each(&mut *visit)
+                }
                 StmtKind::Expr { expr, .. } => visit(expr),
                 StmtKind::Item(_) => {}
             }
@@ -625,7 +760,9 @@ pub fn children<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)) {
             visit(lhs);
             visit(rhs);
         }
-        ExprKind::If { cond, then, alt, .. } => {
+        ExprKind::If {
+            cond, then, alt, ..
+        } => {
             visit(cond);
             block(then, visit);
             if let Some(alt) = alt {
@@ -633,7 +770,9 @@ pub fn children<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)) {
             }
         }
         ExprKind::Let { value, .. } => visit(value),
-        ExprKind::Match { scrutinee, arms, .. } => {
+        ExprKind::Match {
+            scrutinee, arms, ..
+        } => {
             visit(scrutinee);
             for arm in arms {
                 arm.guard.iter().for_each(&mut *visit);
@@ -651,7 +790,9 @@ pub fn children<'e>(expr: &'e Expr, visit: &mut dyn FnMut(&'e Expr)) {
         }
         ExprKind::Block { block: inner, .. } => block(inner, visit),
         ExprKind::Closure { body, .. } => visit(body),
-        ExprKind::Return(value) | ExprKind::Break { value, .. } => value.iter().for_each(|value| visit(value)),
+        ExprKind::Return(value) | ExprKind::Break { value, .. } => {
+            value.iter().for_each(|value| visit(value))
+        }
         ExprKind::Tuple(exprs) | ExprKind::Array(exprs) => exprs.iter().for_each(visit),
         ExprKind::Repeat { value, len } => {
             visit(value);

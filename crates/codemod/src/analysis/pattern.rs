@@ -12,12 +12,18 @@ impl Cx<'_> {
     /// `mode`: bindings take a reference because a reference was matched by a pattern that is none.
     fn bind_mode(&mut self, pat: &Pat, ty: &Type, mode: Option<bool>, kind: LocalKind) {
         let mut ty = self.resolve(ty);
-        self.out.pattern_types.insert(pat.span, wrap(ty.clone(), mode));
+        self.out
+            .pattern_types
+            .insert(pat.span, wrap(ty.clone(), mode));
         let mut mode = mode;
         // Default binding modes: a constructor pattern looks through references.
         if matches!(
             pat.kind,
-            PatKind::Path(_) | PatKind::TupleStruct { .. } | PatKind::Struct { .. } | PatKind::Tuple(_) | PatKind::Slice(_)
+            PatKind::Path(_)
+                | PatKind::TupleStruct { .. }
+                | PatKind::Struct { .. }
+                | PatKind::Tuple(_)
+                | PatKind::Slice(_)
         ) {
             while let Type::Ref(mutable, inner) = ty {
                 mode = Some(mode.unwrap_or(true) && mutable);
@@ -26,13 +32,21 @@ impl Cx<'_> {
         }
         match &pat.kind {
             PatKind::Wild | PatKind::Rest | PatKind::Lit | PatKind::Range | PatKind::Other => {}
-            PatKind::Ident { name, by_ref, mutable, sub } => {
+            PatKind::Ident {
+                name,
+                by_ref,
+                mutable,
+                sub,
+            } => {
                 // A name may be a constant or a variant rather than a binding.
                 if !by_ref && !mutable && sub.is_none() && self.is_constant(name) {
                     let path = Path {
                         span: name.span,
                         leading_colon: false,
-                        segs: vec![syntax::Seg { name: name.clone(), args: None }],
+                        segs: vec![syntax::Seg {
+                            name: name.clone(),
+                            args: None,
+                        }],
                         qself: None,
                         qself_pos: 0,
                     };
@@ -60,19 +74,33 @@ impl Cx<'_> {
             PatKind::TupleStruct { path, elems } => {
                 self.note_path(path, PathRole::Pattern);
                 let types = self.payload(path, &ty);
-                self.bind_list(elems, &types.into_iter().map(|(_, ty)| ty).collect::<Vec<_>>(), mode, kind);
+                self.bind_list(
+                    elems,
+                    &types.into_iter().map(|(_, ty)| ty).collect::<Vec<_>>(),
+                    mode,
+                    kind,
+                );
             }
             PatKind::Struct { path, fields, .. } => {
                 self.note_path(path, PathRole::Pattern);
                 // A struct's name is a type's name.
                 let (res, taken) = self.world.resolve_path(self.scope(), path, Ns::Type);
                 if taken == path.segs.len() && res != Res::Unknown {
-                    let found = PathUse { path: path.clone(), res, taken, role: PathRole::Pattern, module: self.module };
+                    let found = PathUse {
+                        path: path.clone(),
+                        res,
+                        taken,
+                        role: PathRole::Pattern,
+                        module: self.module,
+                    };
                     self.out.paths.insert(path.span.lo, found);
                 }
                 let types = self.payload(path, &ty);
                 for field in fields {
-                    let field_ty = types.iter().find(|(name, _)| *name == field.name.text).map_or(Type::Unknown, |(_, ty)| ty.clone());
+                    let field_ty = types
+                        .iter()
+                        .find(|(name, _)| *name == field.name.text)
+                        .map_or(Type::Unknown, |(_, ty)| ty.clone());
                     self.bind_mode(&field.pat, &field_ty, mode, kind);
                 }
             }
@@ -90,7 +118,11 @@ impl Cx<'_> {
                 };
                 for elem in elems {
                     let rest = matches!(&elem.kind, PatKind::Ident { sub: Some(sub), .. } if matches!(sub.kind, PatKind::Rest));
-                    let ty = if rest { Type::Slice(Box::new(item.clone())) } else { item.clone() };
+                    let ty = if rest {
+                        Type::Slice(Box::new(item.clone()))
+                    } else {
+                        item.clone()
+                    };
                     self.bind_mode(elem, &ty, mode, kind);
                 }
             }
@@ -110,7 +142,10 @@ impl Cx<'_> {
                 self.or_group = outer;
             }
             PatKind::Paren(inner) => self.bind_mode(inner, &ty, mode, kind),
-            PatKind::Type { inner, ty: declared } => {
+            PatKind::Type {
+                inner,
+                ty: declared,
+            } => {
                 self.note_ty(declared);
                 let declared = self.lower(declared);
                 self.unify(&declared, &ty);
@@ -126,7 +161,11 @@ impl Cx<'_> {
         let (_, id) = scope.iter().rev().find(|(n, _)| n == name)?;
         let earlier = &self.out.locals[*id];
         // Bound in the same pattern if nothing was evaluated since: a `let` in between starts a pattern of its own.
-        (self.or_group.is_some_and(|group| group.contains(earlier.span) && group.contains(pat.span)) && earlier.span != pat.span).then_some(*id)
+        (self
+            .or_group
+            .is_some_and(|group| group.contains(earlier.span) && group.contains(pat.span))
+            && earlier.span != pat.span)
+            .then_some(*id)
     }
 
     fn bind_list(&mut self, elems: &[Pat], types: &[Type], mode: Option<bool>, kind: LocalKind) {
@@ -135,7 +174,10 @@ impl Cx<'_> {
         });
         for (at, elem) in elems.iter().enumerate() {
             let ty = match rest {
-                Some(rest) if at > rest => types.len().checked_sub(elems.len() - at).and_then(|at| types.get(at)),
+                Some(rest) if at > rest => types
+                    .len()
+                    .checked_sub(elems.len() - at)
+                    .and_then(|at| types.get(at)),
                 Some(rest) if at == rest => None,
                 _ => types.get(at),
             };
@@ -144,7 +186,11 @@ impl Cx<'_> {
     }
 
     fn is_constant(&self, name: &Name) -> bool {
-        match self.world.resolve(self.scope(), false, &[&name.text], Ns::Value).0 {
+        match self
+            .world
+            .resolve(self.scope(), false, &[&name.text], Ns::Value)
+            .0
+        {
             Res::Variant(..) => true,
             Res::Def(def) => match &self.world.defs[def].kind {
                 DefKind::Const { .. } => true,
@@ -161,14 +207,21 @@ impl Cx<'_> {
         let (res, taken) = match res {
             Res::Unknown | Res::SelfTy => {
                 let found = self.world.resolve_path(self.scope(), path, Ns::Type);
-                if found.0 == Res::Unknown { (res, taken) } else { found }
+                if found.0 == Res::Unknown {
+                    (res, taken)
+                } else {
+                    found
+                }
             }
             _ => (res, taken),
         };
         let (def, variant): (DefId, Option<usize>) = match self.world.unalias(res) {
             Res::Def(def) => match (&self.world.defs[def].kind, path.segs.get(taken)) {
                 // Through an alias of the enum.
-                (DefKind::Enum { variants, .. }, Some(seg)) => match variants.iter().position(|variant| variant.name == seg.name.text) {
+                (DefKind::Enum { variants, .. }, Some(seg)) => match variants
+                    .iter()
+                    .position(|variant| variant.name == seg.name.text)
+                {
                     Some(at) => (def, Some(at)),
                     None => return vec![],
                 },
@@ -176,11 +229,18 @@ impl Cx<'_> {
             },
             Res::Variant(def, at) => (def, Some(at)),
             Res::SelfTy => {
-                let Some(Type::Adt(def, _)) = &self.self_ty else { return vec![] };
+                let Some(Type::Adt(def, _)) = &self.self_ty else {
+                    return vec![];
+                };
                 let def = *def;
                 match (&self.world.defs[def].kind, path.segs.get(taken)) {
                     (DefKind::Enum { variants, .. }, Some(seg)) => {
-                        let Some(at) = variants.iter().position(|variant| variant.name == seg.name.text) else { return vec![] };
+                        let Some(at) = variants
+                            .iter()
+                            .position(|variant| variant.name == seg.name.text)
+                        else {
+                            return vec![];
+                        };
                         // So that patterns of `Self::Variant` are seen for what they are.
                         let found = PathUse {
                             path: path.clone(),
@@ -200,7 +260,12 @@ impl Cx<'_> {
         let world = self.world;
         let (generics, fields) = match (&world.defs[def].kind, variant) {
             (DefKind::Enum { generics, variants }, Some(at)) => (generics, &variants[at].fields),
-            (DefKind::Struct { generics, fields, .. }, None) => (generics, fields),
+            (
+                DefKind::Struct {
+                    generics, fields, ..
+                },
+                None,
+            ) => (generics, fields),
             _ => return vec![],
         };
         let args: Vec<Type> = match ty {
@@ -209,7 +274,10 @@ impl Cx<'_> {
         };
         let whole = Type::Adt(def, args.clone());
         self.unify(&whole, ty);
-        fields.iter().map(|(name, ty)| (name.clone(), world.member_ty(def, generics, &args, ty))).collect()
+        fields
+            .iter()
+            .map(|(name, ty)| (name.clone(), world.member_ty(def, generics, &args, ty)))
+            .collect()
     }
 }
 

@@ -38,8 +38,15 @@ impl Cx<'_> {
                         def: bound.def,
                         name: bound.name.clone(),
                         args: all(&bound.args),
-                        assoc: bound.assoc.iter().map(|(name, ty)| (name.clone(), go(ty))).collect(),
-                        callable: bound.callable.as_ref().map(|(params, ret)| (all(params), Box::new(go(ret)))),
+                        assoc: bound
+                            .assoc
+                            .iter()
+                            .map(|(name, ty)| (name.clone(), go(ty)))
+                            .collect(),
+                        callable: bound
+                            .callable
+                            .as_ref()
+                            .map(|(params, ret)| (all(params), Box::new(go(ret)))),
                     })
                     .collect(),
             ),
@@ -60,7 +67,8 @@ impl Cx<'_> {
         let b = self.shallow(got);
         match (&a, &b) {
             (Type::Var(x), Type::Var(y)) if x == y => {}
-            (Type::Var(x), Type::Unknown | Type::Never) | (Type::Unknown | Type::Never, Type::Var(x)) => {
+            (Type::Var(x), Type::Unknown | Type::Never)
+            | (Type::Unknown | Type::Never, Type::Var(x)) => {
                 let _ = x;
             }
             (Type::Var(x), other) | (other, Type::Var(x)) => {
@@ -96,7 +104,9 @@ impl Cx<'_> {
                 }
                 self.unify_depth(&x, &y, depth + 1);
             }
-            (Type::Slice(x), Type::Slice(y)) | (Type::Ptr(x), Type::Ptr(y)) => self.unify_depth(&x.clone(), &y.clone(), depth + 1),
+            (Type::Slice(x), Type::Slice(y)) | (Type::Ptr(x), Type::Ptr(y)) => {
+                self.unify_depth(&x.clone(), &y.clone(), depth + 1)
+            }
             (Type::Tuple(xs), Type::Tuple(ys)) if xs.len() == ys.len() => {
                 for (x, y) in xs.clone().iter().zip(&ys.clone()) {
                     self.unify_depth(x, y, depth + 1);
@@ -153,8 +163,13 @@ impl Cx<'_> {
     pub(super) fn fill(&self, declared: &Type, got: &Type) -> Type {
         match (declared, got) {
             (Type::Unknown, got) => got.clone(),
-            (Type::Adt(d, xs), Type::Adt(e, ys)) if d == e => Type::Adt(*d, xs.iter().zip(ys).map(|(x, y)| self.fill(x, y)).collect()),
-            (Type::Tuple(xs), Type::Tuple(ys)) if xs.len() == ys.len() => Type::Tuple(xs.iter().zip(ys).map(|(x, y)| self.fill(x, y)).collect()),
+            (Type::Adt(d, xs), Type::Adt(e, ys)) if d == e => Type::Adt(
+                *d,
+                xs.iter().zip(ys).map(|(x, y)| self.fill(x, y)).collect(),
+            ),
+            (Type::Tuple(xs), Type::Tuple(ys)) if xs.len() == ys.len() => {
+                Type::Tuple(xs.iter().zip(ys).map(|(x, y)| self.fill(x, y)).collect())
+            }
             (Type::Ref(m, x), Type::Ref(_, y)) => Type::Ref(*m, Box::new(self.fill(x, y))),
             _ => declared.clone(),
         }
@@ -176,13 +191,17 @@ impl Cx<'_> {
 fn mentions(ty: &Type, var: u32) -> bool {
     match ty {
         Type::Var(at) => *at == var,
-        Type::Adt(_, types) | Type::External(_, types) | Type::Tuple(types) => types.iter().any(|ty| mentions(ty, var)),
+        Type::Adt(_, types) | Type::External(_, types) | Type::Tuple(types) => {
+            types.iter().any(|ty| mentions(ty, var))
+        }
         Type::Ref(_, inner) | Type::Ptr(inner) | Type::Slice(inner) => mentions(inner, var),
         Type::Fn(params, ret) => params.iter().any(|ty| mentions(ty, var)) || mentions(ret, var),
         Type::Opaque(bounds) => bounds.iter().any(|bound| {
             bound.args.iter().any(|ty| mentions(ty, var))
                 || bound.assoc.iter().any(|(_, ty)| mentions(ty, var))
-                || bound.callable.as_ref().is_some_and(|(params, ret)| params.iter().any(|ty| mentions(ty, var)) || mentions(ret, var))
+                || bound.callable.as_ref().is_some_and(|(params, ret)| {
+                    params.iter().any(|ty| mentions(ty, var)) || mentions(ret, var)
+                })
         }),
         _ => false,
     }

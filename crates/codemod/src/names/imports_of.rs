@@ -30,7 +30,13 @@ pub fn scopes<'f>(cx: &Cx<'f>, module: ModId, text_len: usize) -> Vec<UseScope<'
     out
 }
 
-fn module_scope<'f>(cx: &Cx<'f>, items: &'f [Item], module: ModId, region: Span, out: &mut Vec<UseScope<'f>>) {
+fn module_scope<'f>(
+    cx: &Cx<'f>,
+    items: &'f [Item],
+    module: ModId,
+    region: Span,
+    out: &mut Vec<UseScope<'f>>,
+) {
     let holes = items
         .iter()
         .filter_map(|item| match &item.kind {
@@ -38,13 +44,27 @@ fn module_scope<'f>(cx: &Cx<'f>, items: &'f [Item], module: ModId, region: Span,
             _ => None,
         })
         .collect();
-    out.push(UseScope { module, region, holes, items: items.iter().filter(|item| matches!(item.kind, ItemKind::Use(_))).collect(), all: items, is_block: false });
+    out.push(UseScope {
+        module,
+        region,
+        holes,
+        items: items
+            .iter()
+            .filter(|item| matches!(item.kind, ItemKind::Use(_)))
+            .collect(),
+        all: items,
+        is_block: false,
+    });
     let mut nth: HashMap<&str, usize> = HashMap::new();
     for item in items {
         block_scopes(item, module, out);
         if let (ItemKind::Mod(it), Some(name)) = (&item.kind, &item.name) {
             let n = nth.entry(&name.text).or_default();
-            if let (Some(inner), Some(braces), Some(child)) = (&it.items, it.braces, cx.world.nth_child(module, &name.text, *n)) {
+            if let (Some(inner), Some(braces), Some(child)) = (
+                &it.items,
+                it.braces,
+                cx.world.nth_child(module, &name.text, *n),
+            ) {
                 module_scope(cx, inner, child, braces, out);
             }
             *n += 1;
@@ -59,8 +79,14 @@ fn block_scopes<'f>(item: &'f Item, module: ModId, out: &mut Vec<UseScope<'f>>) 
                 block(body, module, out);
             }
         }
-        ItemKind::Impl(it) => it.items.iter().for_each(|item| block_scopes(item, module, out)),
-        ItemKind::Trait(it) => it.items.iter().for_each(|item| block_scopes(item, module, out)),
+        ItemKind::Impl(it) => it
+            .items
+            .iter()
+            .for_each(|item| block_scopes(item, module, out)),
+        ItemKind::Trait(it) => it
+            .items
+            .iter()
+            .for_each(|item| block_scopes(item, module, out)),
         _ => {}
     }
 }
@@ -75,13 +101,22 @@ fn block<'f>(body: &'f Block, module: ModId, out: &mut Vec<UseScope<'f>>) {
         })
         .collect();
     if !items.is_empty() {
-        out.push(UseScope { module, region: body.span, holes: vec![], items, all: &[], is_block: true });
+        out.push(UseScope {
+            module,
+            region: body.span,
+            holes: vec![],
+            items,
+            all: &[],
+            is_block: true,
+        });
     }
     fn inner<'f>(expr: &'f crate::syntax::Expr, module: ModId, out: &mut Vec<UseScope<'f>>) {
         use crate::syntax::ExprKind as E;
         match &expr.kind {
             E::If { then, .. } => block(then, module, out),
-            E::Loop { body, .. } | E::While { body, .. } | E::For { body, .. } => block(body, module, out),
+            E::Loop { body, .. } | E::While { body, .. } | E::For { body, .. } => {
+                block(body, module, out)
+            }
             E::Block { block: b, .. } => block(b, module, out),
             _ => {}
         }
@@ -89,7 +124,9 @@ fn block<'f>(body: &'f Block, module: ModId, out: &mut Vec<UseScope<'f>>) {
             // Statements of a block are walked by the block itself.
             let in_block = match &expr.kind {
                 E::If { then, .. } => then.span.contains(child.span),
-                E::Loop { body, .. } | E::While { body, .. } | E::For { body, .. } => body.span.contains(child.span),
+                E::Loop { body, .. } | E::While { body, .. } | E::For { body, .. } => {
+                    body.span.contains(child.span)
+                }
                 E::Block { block: b, .. } => b.span.contains(child.span),
                 _ => false,
             };
@@ -100,7 +137,10 @@ fn block<'f>(body: &'f Block, module: ModId, out: &mut Vec<UseScope<'f>>) {
     }
     for stmt in &body.stmts {
         match &stmt.kind {
-            StmtKind::Let { init, diverge, .. } => init.iter().chain(diverge).for_each(|expr| inner(expr, module, out)),
+            StmtKind::Let { init, diverge, .. } => init
+                .iter()
+                .chain(diverge)
+                .for_each(|expr| inner(expr, module, out)),
             StmtKind::Expr { expr, .. } => inner(expr, module, out),
             StmtKind::Item(item) => block_scopes(item, module, out),
         }
@@ -121,7 +161,9 @@ struct Leaf {
 }
 
 fn leaves(item: &Item) -> Vec<Leaf> {
-    let ItemKind::Use(it) = &item.kind else { return vec![] };
+    let ItemKind::Use(it) = &item.kind else {
+        return vec![];
+    };
     let mut out = Vec::new();
     let has_cfg = item.attrs.iter().any(|attr| attr.path == "cfg");
     fn walk(tree: &UseTree, prefix: &mut Vec<String>, base: &Leaf, out: &mut Vec<Leaf>) {
@@ -140,7 +182,12 @@ fn leaves(item: &Item) -> Vec<Leaf> {
                 prefix.pop();
             }
             UseKind::Name(name) if name.text == "self" && !prefix.is_empty() => {
-                out.push(leaf(prefix.last().map_or("", String::as_str), prefix.clone(), false, false));
+                out.push(leaf(
+                    prefix.last().map_or("", String::as_str),
+                    prefix.clone(),
+                    false,
+                    false,
+                ));
             }
             UseKind::Name(name) => {
                 let path = prefix.iter().cloned().chain([name.text.clone()]).collect();
@@ -148,7 +195,12 @@ fn leaves(item: &Item) -> Vec<Leaf> {
             }
             UseKind::Rename { name, rename } => {
                 let own = (name.text != "self" || prefix.is_empty()).then(|| name.text.clone());
-                out.push(leaf(&rename.text, prefix.iter().cloned().chain(own).collect(), true, false));
+                out.push(leaf(
+                    &rename.text,
+                    prefix.iter().cloned().chain(own).collect(),
+                    true,
+                    false,
+                ));
             }
             UseKind::Glob => out.push(leaf("", prefix.clone(), false, true)),
             UseKind::Group { items } => items.iter().for_each(|tree| walk(tree, prefix, base, out)),
@@ -176,7 +228,10 @@ enum Op {
     /// The last name changes, its path stays.
     Rename(String),
     /// Another module of the same crate holds it: module and name, below the crate's root.
-    Move { module: Vec<String>, name: String },
+    Move {
+        module: Vec<String>,
+        name: String,
+    },
 }
 
 /// Edits to the imports of a file.
@@ -197,14 +252,24 @@ pub fn edit_imports(
         .iter()
         .filter(|scope| scope.is_block)
         .flat_map(|scope| scope.items.iter().map(move |item| (scope, *item)))
-        .filter(|(scope, item)| leaves(item).iter().all(|leaf| is_retired_leaf(cx, scope.module, leaf)))
+        .filter(|(scope, item)| {
+            leaves(item)
+                .iter()
+                .all(|leaf| is_retired_leaf(cx, scope.module, leaf))
+        })
         .map(|(_, item)| item.span)
         .collect();
     let quoted = quoted(cx);
     let mut nth_block = 0;
     for scope in &all {
         let spans: Vec<Span> = scope.items.iter().map(|item| item.span).collect();
-        let without: Vec<Span> = spans.iter().chain(&scope.holes).chain(&going).chain(&quoted).copied().collect();
+        let without: Vec<Span> = spans
+            .iter()
+            .chain(&scope.holes)
+            .chain(&going)
+            .chain(&quoted)
+            .copied()
+            .collect();
         let now = count_idents(cx.file, scope.region, &without);
         let was = if scope.is_block {
             let was = before_blocks.get(nth_block).cloned().unwrap_or_default();
@@ -229,30 +294,56 @@ fn scope_edits(
 ) {
     let world = cx.world;
     let rules = cx.rules;
-    let inner_scopes: Vec<&UseScope<'_>> = all.iter().filter(|inner| scope.region.contains(inner.region) && inner.region != scope.region && !inner.is_block).collect();
+    let inner_scopes: Vec<&UseScope<'_>> = all
+        .iter()
+        .filter(|inner| {
+            scope.region.contains(inner.region) && inner.region != scope.region && !inner.is_block
+        })
+        .collect();
     // Inner modules that take everything from here.
     let seen_inside = |name: &str| {
         inner_scopes.iter().any(|inner| {
-            let globs = inner.items.iter().flat_map(|item| leaves(item)).any(|leaf| leaf.is_glob && leaf.path.iter().all(|part| part == "super"))
+            let globs = inner
+                .items
+                .iter()
+                .flat_map(|item| leaves(item))
+                .any(|leaf| leaf.is_glob && leaf.path.iter().all(|part| part == "super"))
                 && world.is_descendant(inner.module, scope.module);
             let spans: Vec<Span> = inner.holes.clone();
             globs && count_idents(cx.file, inner.region, &spans).contains_key(name)
         }) || cx.text.contains(&format!("super::{name}"))
             || inner_names(cx, &inner_scopes, name)
     };
-    let used_now = |name: &str| now.contains_key(name) || (!scope.is_block && (seen_inside(name) || used_elsewhere(scope.module, name)));
+    let used_now = |name: &str| {
+        now.contains_key(name)
+            || (!scope.is_block && (seen_inside(name) || used_elsewhere(scope.module, name)))
+    };
     let resolve = |leaf: &Leaf, ns: Ns| {
         let segs: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
-        let from = Scope { module: scope.module, blocks: &[], params: &[] };
+        let from = Scope {
+            module: scope.module,
+            blocks: &[],
+            params: &[],
+        };
         let (res, n) = world.resolve(from, leaf.leading_colon, &segs, ns);
         if n == segs.len() { res } else { Res::Unknown }
     };
-    let all_leaves: Vec<(usize, Leaf)> = scope.items.iter().enumerate().flat_map(|(at, item)| leaves(item).into_iter().map(move |leaf| (at, leaf))).collect();
+    let all_leaves: Vec<(usize, Leaf)> = scope
+        .items
+        .iter()
+        .enumerate()
+        .flat_map(|(at, item)| leaves(item).into_iter().map(move |leaf| (at, leaf)))
+        .collect();
     // New names that are here already, and stay.
     let mut have: HashSet<(DefId, String)> = HashSet::new();
     for (_, leaf) in &all_leaves {
         if let Res::Def(def) = resolve(leaf, Ns::Type)
-            && rules.enums.iter().map(|rule| rule.becomes).chain(rules.wrappers.iter().map(|rule| rule.becomes)).any(|new| new == def)
+            && rules
+                .enums
+                .iter()
+                .map(|rule| rule.becomes)
+                .chain(rules.wrappers.iter().map(|rule| rule.becomes))
+                .any(|new| new == def)
         {
             have.insert((def, leaf.name.clone()));
         }
@@ -272,15 +363,33 @@ fn scope_edits(
                 let new = retired.becomes();
                 let new_name = world.defs[new].name.clone();
                 if leaf.has_alias {
-                    if !used_now(&leaf.name) && !is_pub { Op::Remove } else { moved(cx, scope.module, leaf, new) }
+                    if !used_now(&leaf.name) && !is_pub {
+                        Op::Remove
+                    } else {
+                        moved(cx, scope.module, leaf, new)
+                    }
                 } else if leaf.name != *old_name {
                     // Another module's alias: it stays, as that is changed where it is made.
-                    if !used_now(&leaf.name) && !is_pub && was.contains_key(&leaf.name) { Op::Remove } else { Op::Keep }
+                    if !used_now(&leaf.name) && !is_pub && was.contains_key(&leaf.name) {
+                        Op::Remove
+                    } else {
+                        Op::Keep
+                    }
                 } else {
                     let keep_old = now.contains_key(old_name) && bare_uses(cx, scope, old_name);
-                    let wants_new = is_pub || (used_now(&new_name) && (!now.contains_key(&new_name) || bare_uses(cx, scope, &new_name) || (!scope.is_block && (seen_inside(&new_name) || used_elsewhere(scope.module, &new_name)))));
-                    let taken = !matches!(world.name_in(scope.module, &new_name, Ns::Type, Some(scope.module)), Res::Unknown)
-                        && world.name_in(scope.module, &new_name, Ns::Type, Some(scope.module)) != Res::Def(new);
+                    let wants_new = is_pub
+                        || (used_now(&new_name)
+                            && (!now.contains_key(&new_name)
+                                || bare_uses(cx, scope, &new_name)
+                                || (!scope.is_block
+                                    && (seen_inside(&new_name)
+                                        || used_elsewhere(scope.module, &new_name)))));
+                    let taken =
+                        !matches!(
+                            world.name_in(scope.module, &new_name, Ns::Type, Some(scope.module)),
+                            Res::Unknown
+                        ) && world.name_in(scope.module, &new_name, Ns::Type, Some(scope.module))
+                            != Res::Def(new);
                     let has_new = have.contains(&(new, new_name.clone()));
                     if keep_old {
                         if wants_new && !has_new && !taken {
@@ -301,28 +410,67 @@ fn scope_edits(
                 }
             }
             Res::Def(def) if leaf.is_glob && rules.enums.iter().any(|rule| rule.def == *def) => {
-                if variants_left(cx, *def, now) { Op::Keep } else { Op::Remove }
+                if variants_left(cx, *def, now) {
+                    Op::Keep
+                } else {
+                    Op::Remove
+                }
             }
             Res::Variant(def, _) if rules.enums.iter().any(|rule| rule.def == *def) => {
-                if used_now(&leaf.name) && !is_pub { Op::Keep } else { Op::Remove }
+                if used_now(&leaf.name) && !is_pub {
+                    Op::Keep
+                } else {
+                    Op::Remove
+                }
             }
             Res::Def(def) if rules.deleted_defs.contains_key(def) => {
-                if now.contains_key(&leaf.name) { Op::Keep } else { Op::Remove }
+                if now.contains_key(&leaf.name) {
+                    Op::Keep
+                } else {
+                    Op::Remove
+                }
             }
             Res::Mod(target) if rules.deleted_mods.contains_key(target) && leaf.is_glob => {
                 // Names that only this glob brings and that still stand somewhere keep it.
-                let needed = world.mods[*target].entries.iter().filter(|(_, entries)| entries.iter().any(|entry| matches!(entry.kind, crate::world::EntryKind::Def(_)))).any(|(name, _)| now.contains_key(name) && !brought_otherwise(cx, scope.module, name, &all_leaves, *target));
-                if needed && !is_pub { Op::Keep } else { Op::Remove }
+                let needed = world.mods[*target]
+                    .entries
+                    .iter()
+                    .filter(|(_, entries)| {
+                        entries
+                            .iter()
+                            .any(|entry| matches!(entry.kind, crate::world::EntryKind::Def(_)))
+                    })
+                    .any(|(name, _)| {
+                        now.contains_key(name)
+                            && !brought_otherwise(cx, scope.module, name, &all_leaves, *target)
+                    });
+                if needed && !is_pub {
+                    Op::Keep
+                } else {
+                    Op::Remove
+                }
             }
             Res::Mod(target) if rules.deleted_mods.contains_key(target) => {
-                if now.contains_key(&leaf.name) { Op::Keep } else { Op::Remove }
+                if now.contains_key(&leaf.name) {
+                    Op::Keep
+                } else {
+                    Op::Remove
+                }
             }
             _ if leaf.is_glob => Op::Keep,
-            Res::Def(def) if matches!(world.defs[*def].kind, crate::world::DefKind::Trait { .. }) => Op::Keep,
+            Res::Def(def)
+                if matches!(world.defs[*def].kind, crate::world::DefKind::Trait { .. }) =>
+            {
+                Op::Keep
+            }
             _ => {
                 // Somebody else's import: it goes only if this run took its last use.
                 let unused = was.contains_key(&leaf.name) && !used_now(&leaf.name);
-                if unused && !is_pub && !leaf.has_cfg && leaf.name != "_" { Op::Remove } else { Op::Keep }
+                if unused && !is_pub && !leaf.has_cfg && leaf.name != "_" {
+                    Op::Remove
+                } else {
+                    Op::Keep
+                }
             }
         };
         ops[*at].push((leaf.clone(), op));
@@ -353,10 +501,18 @@ fn scope_edits(
     }
     // A new name that came without an old import in this scope: by a glob of a module that is gone, for instance.
     if !scope.is_block {
-        let news: Vec<DefId> = rules.enums.iter().map(|rule| rule.becomes).chain(rules.wrappers.iter().map(|rule| rule.becomes)).collect();
+        let news: Vec<DefId> = rules
+            .enums
+            .iter()
+            .map(|rule| rule.becomes)
+            .chain(rules.wrappers.iter().map(|rule| rule.becomes))
+            .collect();
         for new in news {
             let name = &world.defs[new].name;
-            if !now.contains_key(name) || have.contains(&(new, name.clone())) || was.contains_key(name) {
+            if !now.contains_key(name)
+                || have.contains(&(new, name.clone()))
+                || was.contains_key(name)
+            {
                 continue;
             }
             // What an earlier step of this run has imported is not known to the world as it was.
@@ -364,7 +520,10 @@ fn scope_edits(
                 continue;
             }
             let bare = bare_uses(cx, scope, name) && !includer_brings(cx, scope.module, new);
-            if bare && world.name_in(scope.module, name, Ns::Type, Some(scope.module)) == Res::Unknown && !parent_brings(cx, scope, name, all) {
+            if bare
+                && world.name_in(scope.module, name, Ns::Type, Some(scope.module)) == Res::Unknown
+                && !parent_brings(cx, scope, name, all)
+            {
                 add_import(cx, scope, new, out);
             }
         }
@@ -374,11 +533,17 @@ fn scope_edits(
 /// A leaf that names something retired, or the variants of it.
 fn is_retired_leaf(cx: &Cx<'_>, module: ModId, leaf: &Leaf) -> bool {
     let segs: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
-    let from = Scope { module, blocks: &[], params: &[] };
+    let from = Scope {
+        module,
+        blocks: &[],
+        params: &[],
+    };
     let (res, n) = cx.world.resolve(from, leaf.leading_colon, &segs, Ns::Type);
     n == segs.len()
         && match res {
-            Res::Def(def) | Res::Variant(def, _) => cx.rules.retired_def(def).is_some() || cx.rules.deleted_defs.contains_key(&def),
+            Res::Def(def) | Res::Variant(def, _) => {
+                cx.rules.retired_def(def).is_some() || cx.rules.deleted_defs.contains_key(&def)
+            }
             Res::Mod(target) => cx.rules.deleted_mods.contains_key(&target),
             _ => false,
         }
@@ -387,7 +552,16 @@ fn is_retired_leaf(cx: &Cx<'_>, module: ModId, leaf: &Leaf) -> bool {
 /// A module inside this one takes the name by a path of its own, or by one that leads here.
 fn inner_names(cx: &Cx<'_>, inner: &[&UseScope<'_>], name: &str) -> bool {
     let _ = cx;
-    inner.iter().any(|scope| scope.items.iter().flat_map(|item| leaves(item)).any(|leaf| leaf.path.first().is_some_and(|part| part == "super") && leaf.path.last().is_some_and(|last| last == name)))
+    inner.iter().any(|scope| {
+        scope
+            .items
+            .iter()
+            .flat_map(|item| leaves(item))
+            .any(|leaf| {
+                leaf.path.first().is_some_and(|part| part == "super")
+                    && leaf.path.last().is_some_and(|last| last == name)
+            })
+    })
 }
 
 /// Arguments of `stringify!`: text, not uses.
@@ -396,12 +570,21 @@ fn quoted(cx: &Cx<'_>) -> Vec<Span> {
         crate::syntax::ExprKind::Macro(mac) => Some(mac),
         _ => None,
     });
-    expressions.filter(|mac| mac.path.last().name.text == "stringify").map(|mac| mac.inner).collect()
+    expressions
+        .filter(|mac| mac.path.last().name.text == "stringify")
+        .map(|mac| mac.inner)
+        .collect()
 }
 
 /// Whether a name is written without a path in front of it.
 fn bare_uses(cx: &Cx<'_>, scope: &UseScope<'_>, name: &str) -> bool {
-    let without: Vec<Span> = scope.items.iter().map(|item| item.span).chain(scope.holes.iter().copied()).chain(quoted(cx)).collect();
+    let without: Vec<Span> = scope
+        .items
+        .iter()
+        .map(|item| item.span)
+        .chain(scope.holes.iter().copied())
+        .chain(quoted(cx))
+        .collect();
     cx.file.idents.iter().any(|ident| {
         ident.text == name
             && scope.region.contains(ident.span)
@@ -418,13 +601,22 @@ fn includer_brings(cx: &Cx<'_>, module: ModId, new: DefId) -> bool {
             && matches!(cx.world.name_in(module, alias, Ns::Type, Some(module)), Res::Def(def)
                 if def == new || cx.rules.retired_def(def).is_some_and(|retired| retired.becomes() == new))
     };
-    cx.world.mods[module].entries.iter().any(|(alias, entries)| entries.iter().any(|entry| of(entry, alias)))
+    cx.world.mods[module]
+        .entries
+        .iter()
+        .any(|(alias, entries)| entries.iter().any(|entry| of(entry, alias)))
 }
 
 /// `use super::*` brings what the parent will import.
 fn parent_brings(cx: &Cx<'_>, scope: &UseScope<'_>, name: &str, all: &[UseScope<'_>]) -> bool {
-    let by_glob = scope.items.iter().flat_map(|item| leaves(item)).any(|leaf| leaf.is_glob && leaf.path == ["super"]);
-    let Some(parent) = cx.world.mods[scope.module].parent else { return false };
+    let by_glob = scope
+        .items
+        .iter()
+        .flat_map(|item| leaves(item))
+        .any(|leaf| leaf.is_glob && leaf.path == ["super"]);
+    let Some(parent) = cx.world.mods[scope.module].parent else {
+        return false;
+    };
     by_glob && all.iter().any(|outer| outer.module == parent && !outer.is_block && {
         let spans: Vec<Span> = outer.items.iter().map(|item| item.span).chain(outer.holes.iter().copied()).collect();
         // The parent imports it if it uses it, or if it imported the old name.
@@ -440,19 +632,33 @@ fn parent_brings(cx: &Cx<'_>, scope: &UseScope<'_>, name: &str, all: &[UseScope<
 
 fn variants_left(cx: &Cx<'_>, def: DefId, now: &HashMap<String, usize>) -> bool {
     match &cx.world.defs[def].kind {
-        crate::world::DefKind::Enum { variants, .. } => variants.iter().any(|variant| now.contains_key(&variant.name)),
+        crate::world::DefKind::Enum { variants, .. } => variants
+            .iter()
+            .any(|variant| now.contains_key(&variant.name)),
         _ => false,
     }
 }
 
-fn brought_otherwise(cx: &Cx<'_>, module: ModId, name: &str, leaves: &[(usize, Leaf)], not: ModId) -> bool {
+fn brought_otherwise(
+    cx: &Cx<'_>,
+    module: ModId,
+    name: &str,
+    leaves: &[(usize, Leaf)],
+    not: ModId,
+) -> bool {
     leaves.iter().any(|(_, leaf)| leaf.name == name)
         || cx.world.mods[module].entries.contains_key(name)
         || cx.world.mods[module].globs.iter().any(|glob| {
             let segs: Vec<&str> = glob.path.iter().map(String::as_str).collect();
-            let from = Scope { module, blocks: &[], params: &[] };
+            let from = Scope {
+                module,
+                blocks: &[],
+                params: &[],
+            };
             match cx.world.resolve(from, glob.leading_colon, &segs, Ns::Type) {
-                (Res::Mod(target), n) if n == segs.len() && target != not => cx.world.name_in(target, name, Ns::Type, Some(module)) != Res::Unknown,
+                (Res::Mod(target), n) if n == segs.len() && target != not => {
+                    cx.world.name_in(target, name, Ns::Type, Some(module)) != Res::Unknown
+                }
                 _ => false,
             }
         })
@@ -463,7 +669,11 @@ fn moved(cx: &Cx<'_>, from: ModId, leaf: &Leaf, new: DefId) -> Op {
     let world = cx.world;
     let name = world.defs[new].name.clone();
     let segs: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
-    let scope = Scope { module: from, blocks: &[], params: &[] };
+    let scope = Scope {
+        module: from,
+        blocks: &[],
+        params: &[],
+    };
     let (prefix, n) = world.resolve(scope, leaf.leading_colon, &segs[..segs.len() - 1], Ns::Type);
     if n + 1 != segs.len() {
         return Op::Rename(name);
@@ -472,10 +682,22 @@ fn moved(cx: &Cx<'_>, from: ModId, leaf: &Leaf, new: DefId) -> Op {
         Res::Mod(module) if cx.rules.deleted_mods.contains_key(&module) => {
             let path = world.module_path(world.defs[new].module);
             let below: Vec<String> = path.split("::").skip(1).map(str::to_owned).collect();
-            Op::Move { module: below, name }
+            Op::Move {
+                module: below,
+                name,
+            }
         }
         // What it comes from has something else of the new name.
-        Res::Mod(module) if !leaf.has_alias && !matches!(world.name_in(module, &name, Ns::Type, Some(from)), Res::Unknown) && world.name_in(module, &name, Ns::Type, Some(from)) != Res::Def(new) => Op::Remove,
+        Res::Mod(module)
+            if !leaf.has_alias
+                && !matches!(
+                    world.name_in(module, &name, Ns::Type, Some(from)),
+                    Res::Unknown
+                )
+                && world.name_in(module, &name, Ns::Type, Some(from)) != Res::Def(new) =>
+        {
+            Op::Remove
+        }
         _ => Op::Rename(name),
     }
 }
@@ -488,14 +710,20 @@ fn add_import(cx: &Cx<'_>, scope: &UseScope<'_>, new: DefId, out: &mut Vec<EditG
         if let Some(last) = scope.items.last() {
             let (eol, indent) = (trivia::eol(cx.text), indent_of(cx.text, last.span.lo));
             let at = Span::new(last.span.hi, last.span.hi);
-            out.push(EditGroup::one(Edit::new(at, format!("{eol}{indent}use {path};"), &rule)));
+            out.push(EditGroup::one(Edit::new(
+                at,
+                format!("{eol}{indent}use {path};"),
+                &rule,
+            )));
         }
         return;
     }
     let segs: Vec<&str> = path.split("::").collect();
     let mut edits = crate::imports::import_written(cx, scope.all, scope.module, &segs);
     if !edits.is_empty() {
-        edits.iter_mut().for_each(|edit| edit.rule.clone_from(&rule));
+        edits
+            .iter_mut()
+            .for_each(|edit| edit.rule.clone_from(&rule));
         out.push(EditGroup { edits });
     }
 }
@@ -504,19 +732,33 @@ fn rule_for(cx: &Cx<'_>, new: DefId) -> String {
     if let Some(rule) = cx.rules.enums.iter().find(|rule| rule.becomes == new) {
         return rule.spec.rule.clone();
     }
-    cx.rules.wrappers.iter().find(|rule| rule.becomes == new).map_or(String::new(), |rule| rule.spec.rule.clone())
+    cx.rules
+        .wrappers
+        .iter()
+        .find(|rule| rule.becomes == new)
+        .map_or(String::new(), |rule| rule.spec.rule.clone())
 }
 
 // --- edits of one item
 
 fn item_edits(cx: &Cx<'_>, item: &Item, ops: &[(Leaf, Op)], out: &mut Vec<EditGroup>) {
-    let ItemKind::Use(it) = &item.kind else { return };
+    let ItemKind::Use(it) = &item.kind else {
+        return;
+    };
     let rule = "imports";
-    let op_of = |span: Span| ops.iter().find(|(leaf, _)| leaf.span == span).map_or(&Op::Keep, |(_, op)| op);
+    let op_of = |span: Span| {
+        ops.iter()
+            .find(|(leaf, _)| leaf.span == span)
+            .map_or(&Op::Keep, |(_, op)| op)
+    };
     let mut edits: Vec<Edit> = Vec::new();
     let gone = tree_edits(cx, &it.tree, &op_of, None, rule, &mut edits);
     if gone {
-        out.push(EditGroup::one(Edit::new(item_extent(cx.text, item.span), "", rule)));
+        out.push(EditGroup::one(Edit::new(
+            item_extent(cx.text, item.span),
+            "",
+            rule,
+        )));
         return;
     }
     edits.sort_by_key(|edit| (edit.span.lo, edit.span.hi));
@@ -526,7 +768,14 @@ fn item_edits(cx: &Cx<'_>, item: &Item, ops: &[(Leaf, Op)], out: &mut Vec<EditGr
 }
 
 /// Whether nothing of the tree is left; else its edits.
-fn tree_edits<'o>(cx: &Cx<'_>, tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op, parent: Option<&UseTree>, rule: &str, edits: &mut Vec<Edit>) -> bool {
+fn tree_edits<'o>(
+    cx: &Cx<'_>,
+    tree: &UseTree,
+    op_of: &dyn Fn(Span) -> &'o Op,
+    parent: Option<&UseTree>,
+    rule: &str,
+    edits: &mut Vec<Edit>,
+) -> bool {
     match &tree.kind {
         UseKind::Name(_) | UseKind::Rename { .. } | UseKind::Glob => match op_of(tree.span) {
             Op::Keep => false,
@@ -550,7 +799,9 @@ fn tree_edits<'o>(cx: &Cx<'_>, tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op, p
                 false
             }
         },
-        UseKind::Path { name, rest } if self_leaf(rest).is_some_and(|leaf| new_self(leaf, op_of).is_some()) => {
+        UseKind::Path { name, rest }
+            if self_leaf(rest).is_some_and(|leaf| new_self(leaf, op_of).is_some()) =>
+        {
             let leaf = self_leaf(rest).expect("just found");
             let new = new_self(leaf, op_of).expect("just found");
             let others = match &rest.kind {
@@ -560,20 +811,32 @@ fn tree_edits<'o>(cx: &Cx<'_>, tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op, p
             let mut inner = Vec::new();
             let mut gone = Vec::new();
             for item in others {
-                gone.push(item.span == leaf.span || tree_edits(cx, item, op_of, Some(tree), rule, &mut inner));
+                gone.push(
+                    item.span == leaf.span
+                        || tree_edits(cx, item, op_of, Some(tree), rule, &mut inner),
+                );
             }
             if gone.iter().all(|gone| *gone) {
                 edits.push(Edit::new(Span::new(name.span.lo, rest.span.hi), new, rule));
                 return false;
             }
             // What stays below the old name gets a path of its own beside the new one.
-            let in_group = parent.is_some_and(|parent| matches!(parent.kind, UseKind::Group { .. }));
+            let in_group =
+                parent.is_some_and(|parent| matches!(parent.kind, UseKind::Group { .. }));
             let (open, close) = if in_group { ("", "") } else { ("{", "}") };
-            edits.push(Edit::new(Span::new(name.span.lo, name.span.lo), format!("{open}{new}, "), rule));
+            edits.push(Edit::new(
+                Span::new(name.span.lo, name.span.lo),
+                format!("{open}{new}, "),
+                rule,
+            ));
             edits.extend(inner);
             group_deletions(cx.text, rest, others, &gone, rule, edits);
             if !close.is_empty() {
-                edits.push(Edit::new(Span::new(rest.span.hi, rest.span.hi), close, rule));
+                edits.push(Edit::new(
+                    Span::new(rest.span.hi, rest.span.hi),
+                    close,
+                    rule,
+                ));
             }
             false
         }
@@ -606,16 +869,27 @@ fn tree_edits<'o>(cx: &Cx<'_>, tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op, p
             }
             // What moves to a module that the group already names goes to the names from there.
             for (at, item) in items.iter().enumerate() {
-                let UseKind::Path { rest, .. } = &item.kind else { continue };
+                let UseKind::Path { rest, .. } = &item.kind else {
+                    continue;
+                };
                 let mut targets: Vec<&Vec<String>> = Vec::new();
                 collect_targets(rest, op_of, &mut targets);
-                let Some([module]) = targets.first().map(|target| &target[..]) else { continue };
+                let Some([module]) = targets.first().map(|target| &target[..]) else {
+                    continue;
+                };
                 if gone[at] || !targets.iter().all(|target| *target == targets[0]) {
                     continue;
                 }
                 let home = items.iter().position(|other| matches!(&other.kind, UseKind::Path { name, .. } if name.text == *module));
-                let Some(home) = home.filter(|&home| home != at && !gone[home]) else { continue };
-                let UseKind::Path { rest: home_rest, .. } = &items[home].kind else { continue };
+                let Some(home) = home.filter(|&home| home != at && !gone[home]) else {
+                    continue;
+                };
+                let UseKind::Path {
+                    rest: home_rest, ..
+                } = &items[home].kind
+                else {
+                    continue;
+                };
                 let names = moved_names(rest, op_of);
                 match &home_rest.kind {
                     UseKind::Group { items: inside } if !inside.is_empty() => {
@@ -627,7 +901,11 @@ fn tree_edits<'o>(cx: &Cx<'_>, tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op, p
                         let mut all = vec![home_rest.span.text(cx.text).to_owned()];
                         all.extend(names);
                         all.sort();
-                        inner[home] = vec![Edit::new(home_rest.span, format!("{{{}}}", all.join(", ")), rule)];
+                        inner[home] = vec![Edit::new(
+                            home_rest.span,
+                            format!("{{{}}}", all.join(", ")),
+                            rule,
+                        )];
                     }
                     _ => continue,
                 }
@@ -636,7 +914,12 @@ fn tree_edits<'o>(cx: &Cx<'_>, tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op, p
             if !items.is_empty() && gone.iter().all(|gone| *gone) {
                 return true;
             }
-            for own in inner.into_iter().zip(&gone).filter(|(_, gone)| !**gone).map(|(own, _)| own) {
+            for own in inner
+                .into_iter()
+                .zip(&gone)
+                .filter(|(_, gone)| !**gone)
+                .map(|(own, _)| own)
+            {
                 edits.extend(own);
             }
             group_deletions(cx.text, tree, items, &gone, rule, edits);
@@ -653,8 +936,16 @@ fn insert_name(items: &[UseTree], name: &str, rule: &str, edits: &mut Vec<Edit>)
         _ => false,
     });
     let edit = match (next, items.last()) {
-        (Some(next), _) => Edit::new(Span::new(next.span.lo, next.span.lo), format!("{name}, "), rule),
-        (None, Some(last)) => Edit::new(Span::new(last.span.hi, last.span.hi), format!(", {name}"), rule),
+        (Some(next), _) => Edit::new(
+            Span::new(next.span.lo, next.span.lo),
+            format!("{name}, "),
+            rule,
+        ),
+        (None, Some(last)) => Edit::new(
+            Span::new(last.span.hi, last.span.hi),
+            format!(", {name}"),
+            rule,
+        ),
         (None, None) => return,
     };
     // Two names for one place become one insertion.
@@ -666,13 +957,17 @@ fn insert_name(items: &[UseTree], name: &str, rule: &str, edits: &mut Vec<Edit>)
 
 /// `self` in the group behind a name.
 fn self_leaf(rest: &UseTree) -> Option<&UseTree> {
-    let UseKind::Group { items } = &rest.kind else { return None };
+    let UseKind::Group { items } = &rest.kind else {
+        return None;
+    };
     items.iter().find(|item| matches!(&item.kind, UseKind::Name(name) | UseKind::Rename { name, .. } if name.text == "self"))
 }
 
 /// What stands for `self` once the item has its new name.
 fn new_self<'o>(leaf: &UseTree, op_of: &dyn Fn(Span) -> &'o Op) -> Option<String> {
-    let (Op::Rename(new) | Op::Move { name: new, .. }) = op_of(leaf.span) else { return None };
+    let (Op::Rename(new) | Op::Move { name: new, .. }) = op_of(leaf.span) else {
+        return None;
+    };
     match &leaf.kind {
         UseKind::Rename { rename, .. } => Some(format!("{new} as {}", rename.text)),
         _ => Some(new.clone()),
@@ -683,14 +978,25 @@ fn is_direct(tree: &UseTree) -> bool {
     match &tree.kind {
         UseKind::Path { rest, .. } => self_leaf(rest).is_some(),
         UseKind::Name(_) | UseKind::Rename { .. } => true,
-        UseKind::Group { items } => items.iter().all(|item| matches!(item.kind, UseKind::Name(_) | UseKind::Rename { .. } | UseKind::Glob)),
+        UseKind::Group { items } => items.iter().all(|item| {
+            matches!(
+                item.kind,
+                UseKind::Name(_) | UseKind::Rename { .. } | UseKind::Glob
+            )
+        }),
         UseKind::Glob => false,
     }
 }
 
-fn collect_targets<'o>(tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op, out: &mut Vec<&'o Vec<String>>) {
+fn collect_targets<'o>(
+    tree: &UseTree,
+    op_of: &dyn Fn(Span) -> &'o Op,
+    out: &mut Vec<&'o Vec<String>>,
+) {
     match &tree.kind {
-        UseKind::Group { items } => items.iter().for_each(|item| collect_targets(item, op_of, out)),
+        UseKind::Group { items } => items
+            .iter()
+            .for_each(|item| collect_targets(item, op_of, out)),
         UseKind::Path { rest, .. } => {
             if let Some(leaf) = self_leaf(rest)
                 && let Op::Move { module, .. } = op_of(leaf.span)
@@ -708,7 +1014,10 @@ fn collect_targets<'o>(tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op, out: &mut
 
 fn moved_names<'o>(tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op) -> Vec<String> {
     match &tree.kind {
-        UseKind::Group { items } => items.iter().flat_map(|item| moved_names(item, op_of)).collect(),
+        UseKind::Group { items } => items
+            .iter()
+            .flat_map(|item| moved_names(item, op_of))
+            .collect(),
         UseKind::Rename { rename, .. } => match op_of(tree.span) {
             Op::Move { name, .. } => vec![format!("{name} as {}", rename.text)],
             _ => vec![],
@@ -721,7 +1030,14 @@ fn moved_names<'o>(tree: &UseTree, op_of: &dyn Fn(Span) -> &'o Op) -> Vec<String
 }
 
 /// Takes leaves out of a group, with their commas and their own comments; braces around a single name go too.
-fn group_deletions(text: &str, group: &UseTree, items: &[UseTree], gone: &[bool], rule: &str, edits: &mut Vec<Edit>) {
+fn group_deletions(
+    text: &str,
+    group: &UseTree,
+    items: &[UseTree],
+    gone: &[bool],
+    rule: &str,
+    edits: &mut Vec<Edit>,
+) {
     let close = group.span.hi - 1;
     let kept: Vec<usize> = (0..items.len()).filter(|&at| !gone[at]).collect();
     let one_line = !group.span.text(text).contains('\n');
@@ -732,10 +1048,19 @@ fn group_deletions(text: &str, group: &UseTree, items: &[UseTree], gone: &[bool]
     if one_line {
         if let [only] = kept[..] {
             let lone_self = matches!(&items[only].kind, UseKind::Name(name) if name.text == "self");
-            let is_rename_self = matches!(&items[only].kind, UseKind::Rename { name, .. } if name.text == "self");
+            let is_rename_self =
+                matches!(&items[only].kind, UseKind::Rename { name, .. } if name.text == "self");
             if !lone_self && !is_rename_self {
-                edits.push(Edit::new(Span::new(group.span.lo, items[only].span.lo), "", rule));
-                edits.push(Edit::new(Span::new(items[only].span.hi, group.span.hi), "", rule));
+                edits.push(Edit::new(
+                    Span::new(group.span.lo, items[only].span.lo),
+                    "",
+                    rule,
+                ));
+                edits.push(Edit::new(
+                    Span::new(items[only].span.hi, group.span.hi),
+                    "",
+                    rule,
+                ));
                 return;
             }
         }
@@ -754,12 +1079,17 @@ fn group_deletions(text: &str, group: &UseTree, items: &[UseTree], gone: &[bool]
         let item = &items[at];
         let comma = text[item.span.hi..close].find(',').filter(|n| {
             // The comma behind this item, not one in a comment further on.
-            text[item.span.hi..item.span.hi + n].trim().is_empty() || text[item.span.hi..item.span.hi + n].trim().starts_with("/*")
+            text[item.span.hi..item.span.hi + n].trim().is_empty()
+                || text[item.span.hi..item.span.hi + n]
+                    .trim()
+                    .starts_with("/*")
         });
         let end = comma.map_or(item.span.hi, |n| item.span.hi + n + 1);
         let next = items.get(at + 1).map_or(close, |next| next.span.lo);
         let line_rest = text[end..line_end(text, end).min(close.max(end))].trim();
-        let own_line = starts_line(text, item.span.lo) && line_end(text, end) <= next && (line_rest.is_empty() || line_rest.starts_with("//") || line_rest.starts_with("/*"));
+        let own_line = starts_line(text, item.span.lo)
+            && line_end(text, end) <= next
+            && (line_rest.is_empty() || line_rest.starts_with("//") || line_rest.starts_with("/*"));
         if own_line {
             let lo = line_start(text, item.span.lo);
             let hi = next_line(text, end).min(line_start(text, close).max(end));
@@ -770,16 +1100,27 @@ fn group_deletions(text: &str, group: &UseTree, items: &[UseTree], gone: &[bool]
             let ends_line = rest[blanks..].starts_with(['\n', '\r']);
             // Starting its line with a neighbour behind it: the indentation stays for that one.
             let head = &text[line_start(text, item.span.lo)..item.span.lo];
-            let lo = if ends_line && !head.trim().is_empty() { item.span.lo - (head.len() - head.trim_end().len()) } else { item.span.lo };
+            let lo = if ends_line && !head.trim().is_empty() {
+                item.span.lo - (head.len() - head.trim_end().len())
+            } else {
+                item.span.lo
+            };
             edits.push(Edit::new(Span::new(lo, end + blanks), "", rule));
         } else {
             // The last one: what stood in front of it goes with it, unless that goes by itself.
             let prev = (0..at).rev().find(|&prev| !gone[prev]);
             let lo = match prev {
-                Some(prev) if (prev + 1..at).all(|between| gone[between]) && prev + 1 == at => items[prev].span.hi,
+                Some(prev) if (prev + 1..at).all(|between| gone[between]) && prev + 1 == at => {
+                    items[prev].span.hi
+                }
                 _ => item.span.lo,
             };
-            let lo = if text[lo..item.span.lo].contains("//") || text[lo..item.span.lo].contains('\n') { item.span.lo } else { lo };
+            let lo =
+                if text[lo..item.span.lo].contains("//") || text[lo..item.span.lo].contains('\n') {
+                    item.span.lo
+                } else {
+                    lo
+                };
             edits.push(Edit::new(Span::new(lo, end), "", rule));
         }
         at += 1;
@@ -787,17 +1128,34 @@ fn group_deletions(text: &str, group: &UseTree, items: &[UseTree], gone: &[bool]
 }
 
 /// A line of several leaves that all go: its extent, and the leaf behind it.
-fn line_of_gone(text: &str, items: &[UseTree], gone: &[bool], first: usize, close: usize) -> Option<(Span, usize)> {
+fn line_of_gone(
+    text: &str,
+    items: &[UseTree],
+    gone: &[bool],
+    first: usize,
+    close: usize,
+) -> Option<(Span, usize)> {
     let lo = items[first].span.lo;
     if !starts_line(text, lo) {
         return None;
     }
     let end = line_end(text, lo);
-    let next = (first..items.len()).find(|&at| items[at].span.lo >= end).unwrap_or(items.len());
+    let next = (first..items.len())
+        .find(|&at| items[at].span.lo >= end)
+        .unwrap_or(items.len());
     let last = &items[next - 1];
-    let whole = next > first + 1 && last.span.hi <= end && end <= close && (first..next).all(|at| gone[at]);
+    let whole =
+        next > first + 1 && last.span.hi <= end && end <= close && (first..next).all(|at| gone[at]);
     let rest = text[last.span.hi..end.max(last.span.hi)].trim();
-    (whole && matches!(rest, "" | ",")).then(|| (Span::new(line_start(text, lo), next_line(text, lo).min(line_start(text, close))), next))
+    (whole && matches!(rest, "" | ",")).then(|| {
+        (
+            Span::new(
+                line_start(text, lo),
+                next_line(text, lo).min(line_start(text, close)),
+            ),
+            next,
+        )
+    })
 }
 
 /// An item with its line, a comment at its end, and one blank line where two would meet.
@@ -805,13 +1163,20 @@ pub fn item_extent(text: &str, span: Span) -> Span {
     let mut lo = span.lo;
     let mut hi = span.hi;
     let rest = text[hi..line_end(text, hi)].trim_start();
-    if starts_line(text, lo) && (rest.is_empty() || rest.starts_with("//") || (rest.starts_with("/*") && rest.trim_end().ends_with("*/"))) {
+    if starts_line(text, lo)
+        && (rest.is_empty()
+            || rest.starts_with("//")
+            || (rest.starts_with("/*") && rest.trim_end().ends_with("*/")))
+    {
         lo = line_start(text, lo);
         if lo == 0 && text.starts_with('\u{feff}') {
             lo = 3;
         }
         hi = next_line(text, hi);
-        let above_blank = lo == 0 || text[..lo].trim_end_matches(['\r', '\n']).len() + 1 < lo.saturating_sub(text[..lo].ends_with("\r\n") as usize) || text[line_start(text, lo - 1)..lo].trim().is_empty();
+        let above_blank = lo == 0
+            || text[..lo].trim_end_matches(['\r', '\n']).len() + 1
+                < lo.saturating_sub(text[..lo].ends_with("\r\n") as usize)
+            || text[line_start(text, lo - 1)..lo].trim().is_empty();
         let below = text[hi..line_end(text, hi)].trim();
         let opens = lo > 0 && text[line_start(text, lo - 1)..lo].trim_end().ends_with('{');
         if below.is_empty() && hi < text.len() && (above_blank || opens) {
@@ -824,14 +1189,30 @@ pub fn item_extent(text: &str, span: Span) -> Span {
 }
 
 /// Identifier counts of every module scope of a file, imports left out, and of its block scopes in order.
-pub fn usage(cx: &Cx<'_>, module: ModId) -> (HashMap<ModId, HashMap<String, usize>>, Vec<HashMap<String, usize>>) {
+pub fn usage(
+    cx: &Cx<'_>,
+    module: ModId,
+) -> (
+    HashMap<ModId, HashMap<String, usize>>,
+    Vec<HashMap<String, usize>>,
+) {
     let mut modules = HashMap::new();
     let mut blocks = Vec::new();
     let quoted = quoted(cx);
     for scope in scopes(cx, module, cx.text.len()) {
         // An inner module that takes from outside uses what is imported there.
-        let closed = scope.holes.iter().copied().filter(|hole| !hole.text(cx.text).contains("super::"));
-        let without: Vec<Span> = scope.items.iter().map(|item| item.span).chain(closed).chain(quoted.iter().copied()).collect();
+        let closed = scope
+            .holes
+            .iter()
+            .copied()
+            .filter(|hole| !hole.text(cx.text).contains("super::"));
+        let without: Vec<Span> = scope
+            .items
+            .iter()
+            .map(|item| item.span)
+            .chain(closed)
+            .chain(quoted.iter().copied())
+            .collect();
         let counts = count_idents(cx.file, scope.region, &without);
         if scope.is_block {
             blocks.push(counts);
@@ -849,12 +1230,25 @@ pub fn taken_from(cx: &Cx<'_>, module: ModId, file: &File) -> Vec<(ModId, String
     for scope in scopes(cx, module, cx.text.len()) {
         for leaf in scope.items.iter().flat_map(|item| leaves(item)) {
             let segs: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
-            let from = Scope { module: scope.module, blocks: &[], params: &[] };
-            let head = if leaf.is_glob { &segs[..] } else { &segs[..segs.len().saturating_sub(1)] };
-            if let (Res::Mod(target), n) = cx.world.resolve(from, leaf.leading_colon, head, Ns::Type)
+            let from = Scope {
+                module: scope.module,
+                blocks: &[],
+                params: &[],
+            };
+            let head = if leaf.is_glob {
+                &segs[..]
+            } else {
+                &segs[..segs.len().saturating_sub(1)]
+            };
+            if let (Res::Mod(target), n) =
+                cx.world.resolve(from, leaf.leading_colon, head, Ns::Type)
                 && n == head.len()
             {
-                let name = if leaf.is_glob { String::new() } else { segs.last().copied().unwrap_or_default().to_owned() };
+                let name = if leaf.is_glob {
+                    String::new()
+                } else {
+                    segs.last().copied().unwrap_or_default().to_owned()
+                };
                 out.push((target, name));
             }
         }
@@ -865,9 +1259,15 @@ pub fn taken_from(cx: &Cx<'_>, module: ModId, file: &File) -> Vec<(ModId, String
             continue;
         }
         let names = found.path.names();
-        let from = Scope { module: found.module, blocks: &[], params: &[] };
+        let from = Scope {
+            module: found.module,
+            blocks: &[],
+            params: &[],
+        };
         for cut in 1..names.len() {
-            if let (Res::Mod(target), n) = cx.world.resolve(from, found.path.leading_colon, &names[..cut], Ns::Type)
+            if let (Res::Mod(target), n) =
+                cx.world
+                    .resolve(from, found.path.leading_colon, &names[..cut], Ns::Type)
                 && n == cut
             {
                 out.push((target, names[cut].to_owned()));

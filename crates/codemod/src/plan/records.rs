@@ -22,38 +22,72 @@ pub fn of_session(
     for (at, work) in session.works.iter().enumerate() {
         let original = work.rope.original();
         let index = LineIndex::new(original);
-        let record = |kind: RecordKind, rule: &str, span: Span, reason: &str, suggestion: Option<String>| {
-            let (line, column) = index.line_column(original, span.lo.min(original.len()));
-            Record {
-                kind,
-                rule: rule.to_owned(),
-                file: work.path.clone(),
-                line,
-                column,
-                byte_start: span.lo,
-                byte_end: span.hi,
-                source: index.line_span(original, line).text(original).trim_start_matches('\u{feff}').to_owned(),
-                before: None,
-                after: None,
-                reason: reason.to_owned(),
-                suggestion,
-            }
-        };
+        let record =
+            |kind: RecordKind, rule: &str, span: Span, reason: &str, suggestion: Option<String>| {
+                let (line, column) = index.line_column(original, span.lo.min(original.len()));
+                Record {
+                    kind,
+                    rule: rule.to_owned(),
+                    file: work.path.clone(),
+                    line,
+                    column,
+                    byte_start: span.lo,
+                    byte_end: span.hi,
+                    source: index
+                        .line_span(original, line)
+                        .text(original)
+                        .trim_start_matches('\u{feff}')
+                        .to_owned(),
+                    before: None,
+                    after: None,
+                    reason: reason.to_owned(),
+                    suggestion,
+                }
+            };
         if let Some(refused) = &work.refused
             && !work.keep
         {
-            out.push(record(RecordKind::Unresolved, &refused.rule, refused.span, &refused.reason, refused.suggestion.clone()));
+            out.push(record(
+                RecordKind::Unresolved,
+                &refused.rule,
+                refused.span,
+                &refused.reason,
+                refused.suggestion.clone(),
+            ));
         }
-        for left in leftovers.get(&at).into_iter().flatten().chain(extra.iter().filter(|(of, _)| *of == at).map(|(_, left)| left)) {
+        for left in leftovers.get(&at).into_iter().flatten().chain(
+            extra
+                .iter()
+                .filter(|(of, _)| *of == at)
+                .map(|(_, left)| left),
+        ) {
             let span = origin_span(work, left);
-            out.push(record(RecordKind::Unresolved, &left.rule, span, &left.reason, left.suggestion.clone()));
+            out.push(record(
+                RecordKind::Unresolved,
+                &left.rule,
+                span,
+                &left.reason,
+                left.suggestion.clone(),
+            ));
         }
         for (_, note) in notes.iter().filter(|(of, _)| *of == at) {
-            out.push(record(RecordKind::Note, &note.rule, note.span, &note.reason, note.suggestion.clone()));
+            out.push(record(
+                RecordKind::Note,
+                &note.rule,
+                note.span,
+                &note.reason,
+                note.suggestion.clone(),
+            ));
         }
         for gone in deleted.iter().filter(|gone| gone.path == work.path) {
             let span = gone.at.map_or(Span::default(), |at| Span::new(at, at));
-            let mut one = record(RecordKind::Deleted, &gone.rule, span, &format!("{}: {}", gone.what, gone.why), None);
+            let mut one = record(
+                RecordKind::Deleted,
+                &gone.rule,
+                span,
+                &format!("{}: {}", gone.what, gone.why),
+                None,
+            );
             if gone.at.is_none() {
                 one.source.clear();
             }
@@ -76,17 +110,30 @@ pub fn of_session(
 
 /// Where a leftover stood in the original. Its span is one of the text before names were changed; origins survive that.
 fn origin_span(work: &Work, left: &Leftover) -> Span {
-    work.origins.get(&(left.span.lo, left.span.hi)).copied().unwrap_or(left.span)
+    work.origins
+        .get(&(left.span.lo, left.span.hi))
+        .copied()
+        .unwrap_or(left.span)
 }
 
 pub fn changes(session: &Session<'_>, found: &Sources<'_>) -> Vec<Change> {
     let mut out = Vec::new();
     for work in &session.works {
-        let path = found.tree().get(&work.path).map_or_else(|| work.path.clone(), |file| file.path.clone());
+        let path = found
+            .tree()
+            .get(&work.path)
+            .map_or_else(|| work.path.clone(), |file| file.path.clone());
         if work.deleted {
-            out.push(Change::Delete { path, before: work.rope.original().as_bytes().to_vec() });
+            out.push(Change::Delete {
+                path,
+                before: work.rope.original().as_bytes().to_vec(),
+            });
         } else if work.rope.is_changed() {
-            out.push(Change::Write { path, before: work.rope.original().as_bytes().to_vec(), after: work.rope.text().as_bytes().to_vec() });
+            out.push(Change::Write {
+                path,
+                before: work.rope.original().as_bytes().to_vec(),
+                after: work.rope.text().as_bytes().to_vec(),
+            });
         }
     }
     out

@@ -31,14 +31,26 @@ pub struct Sources<'t> {
 }
 
 impl<'t> Sources<'t> {
-    pub fn read(tree: &'t Tree, migrations: &[Migration], options: &PlanOptions) -> Result<Self, PlanError> {
+    pub fn read(
+        tree: &'t Tree,
+        migrations: &[Migration],
+        options: &PlanOptions,
+    ) -> Result<Self, PlanError> {
         let needles: BTreeSet<String> = migrations.iter().flat_map(Migration::needles).collect();
-        let finder = aho_corasick::AhoCorasick::new(&needles).map_err(|err| PlanError::Stopped(err.to_string()))?;
-        let rust: Vec<&crate::walk::TreeFile> = tree.files().iter().filter(|file| file.kind == FileKind::Rust).collect();
+        let finder = aho_corasick::AhoCorasick::new(&needles)
+            .map_err(|err| PlanError::Stopped(err.to_string()))?;
+        let rust: Vec<&crate::walk::TreeFile> = tree
+            .files()
+            .iter()
+            .filter(|file| file.kind == FileKind::Rust)
+            .collect();
         let found: Vec<Result<Option<(String, bool)>, PlanError>> = rust
             .par_iter()
             .map(|file| {
-                let bytes = std::fs::read(&file.absolute).map_err(|source| PlanError::Read { path: file.path.clone(), source })?;
+                let bytes = std::fs::read(&file.absolute).map_err(|source| PlanError::Read {
+                    path: file.path.clone(),
+                    source,
+                })?;
                 let hit = options.exhaustive || holds_word(&finder, &bytes);
                 Ok(hit.then(|| (file.path.clone(), std::str::from_utf8(&bytes).is_ok())))
             })
@@ -50,13 +62,23 @@ impl<'t> Sources<'t> {
                 Some((path, true)) => {
                     hits.insert(path);
                 }
-                Some((path, false)) => records.push(file_record(RecordKind::Unresolved, &path, "the file is not UTF-8, and holds a name that is retired", Some("re-encode it, then run again"))),
+                Some((path, false)) => records.push(file_record(
+                    RecordKind::Unresolved,
+                    &path,
+                    "the file is not UTF-8, and holds a name that is retired",
+                    Some("re-encode it, then run again"),
+                )),
                 None => {}
             }
         }
         let (packages, problems) = read_packages(tree);
         for problem in problems {
-            let mut record = file_record(RecordKind::Note, &problem.manifest_path, &format!("the manifest could not be understood: {}", problem.message), None);
+            let mut record = file_record(
+                RecordKind::Note,
+                &problem.manifest_path,
+                &format!("the manifest could not be understood: {}", problem.message),
+                None,
+            );
             record.line = problem.line;
             record.column = problem.column;
             records.push(record);
@@ -64,11 +86,39 @@ impl<'t> Sources<'t> {
         let only = options
             .packages
             .iter()
-            .map(|name| packages.iter().find(|package| package.name == *name).map(|package| package.dir.clone()).ok_or_else(|| PlanError::NoPackage(name.clone())))
+            .map(|name| {
+                packages
+                    .iter()
+                    .find(|package| package.name == *name)
+                    .map(|package| package.dir.clone())
+                    .ok_or_else(|| PlanError::NoPackage(name.clone()))
+            })
             .collect::<Result<Vec<_>, _>>()?;
-        let n_files = tree.files().iter().filter(|file| matches!(file.kind, FileKind::Rust | FileKind::Manifest)).count();
-        let rule_packages: BTreeSet<String> = migrations.iter().flat_map(|migration| migration.surface.iter().map(|surface| surface.package.clone())).collect();
-        let mut out = Sources { tree, hits, specs: vec![], packages, n_files, records, cache: RefCell::default(), only, seeing: HashSet::new() };
+        let n_files = tree
+            .files()
+            .iter()
+            .filter(|file| matches!(file.kind, FileKind::Rust | FileKind::Manifest))
+            .count();
+        let rule_packages: BTreeSet<String> = migrations
+            .iter()
+            .flat_map(|migration| {
+                migration
+                    .surface
+                    .iter()
+                    .map(|surface| surface.package.clone())
+            })
+            .collect();
+        let mut out = Sources {
+            tree,
+            hits,
+            specs: vec![],
+            packages,
+            n_files,
+            records,
+            cache: RefCell::default(),
+            only,
+            seeing: HashSet::new(),
+        };
         if !out.hits.is_empty() {
             out.pick(&rule_packages, options.exhaustive);
         }
@@ -77,14 +127,28 @@ impl<'t> Sources<'t> {
 
     /// The packages that hold a hit, and all of the tree that they depend on.
     fn pick(&mut self, rule_packages: &BTreeSet<String>, all: bool) {
-        let by_name: HashMap<&str, usize> = self.packages.iter().enumerate().map(|(at, package)| (package.name.as_str(), at)).collect();
-        let dirs: BTreeMap<&str, usize> = self.packages.iter().enumerate().map(|(at, package)| (package.dir.as_str(), at)).collect();
+        let by_name: HashMap<&str, usize> = self
+            .packages
+            .iter()
+            .enumerate()
+            .map(|(at, package)| (package.name.as_str(), at))
+            .collect();
+        let dirs: BTreeMap<&str, usize> = self
+            .packages
+            .iter()
+            .enumerate()
+            .map(|(at, package)| (package.dir.as_str(), at))
+            .collect();
         // Who can name what is retired: through whatever chain of dependencies.
         let mut seeing: HashSet<String> = rule_packages.iter().cloned().collect();
         loop {
             let n = seeing.len();
             for package in &self.packages {
-                if package.dependencies.iter().any(|dependency| seeing.contains(&dependency.package)) {
+                if package
+                    .dependencies
+                    .iter()
+                    .any(|dependency| seeing.contains(&dependency.package))
+                {
                     seeing.insert(package.name.clone());
                 }
             }
@@ -117,14 +181,20 @@ impl<'t> Sources<'t> {
         let mut specs = Vec::new();
         for at in wanted {
             let package = &self.packages[at];
-            let mut externs: BTreeMap<String, String> = package.dependencies.iter().map(|dependency| (dependency.extern_name.clone(), dependency.package.clone())).collect();
+            let mut externs: BTreeMap<String, String> = package
+                .dependencies
+                .iter()
+                .map(|dependency| (dependency.extern_name.clone(), dependency.package.clone()))
+                .collect();
             // The lib_name of a dependency in the tree, where code uses that.
             for dependency in &package.dependencies {
                 if dependency.extern_name == dependency.package.replace('-', "_")
                     && let Some(&other) = by_name.get(dependency.package.as_str())
                     && let Some(lib) = &self.packages[other].lib_name
                 {
-                    externs.entry(lib.clone()).or_insert_with(|| dependency.package.clone());
+                    externs
+                        .entry(lib.clone())
+                        .or_insert_with(|| dependency.package.clone());
                 }
             }
             for target in &package.targets {
@@ -146,10 +216,20 @@ impl<'t> Sources<'t> {
                     externs.insert(lib.clone(), package.name.clone());
                 }
                 let name = match kind {
-                    CrateKind::Lib => package.lib_name.clone().unwrap_or_else(|| package.name.replace('-', "_")),
+                    CrateKind::Lib => package
+                        .lib_name
+                        .clone()
+                        .unwrap_or_else(|| package.name.replace('-', "_")),
                     _ => target.name.replace('-', "_"),
                 };
-                specs.push(CrateSpec { name, package: package.name.clone(), kind, edition: package.edition, root: target.path.clone(), externs });
+                specs.push(CrateSpec {
+                    name,
+                    package: package.name.clone(),
+                    kind,
+                    edition: package.edition,
+                    root: target.path.clone(),
+                    externs,
+                });
             }
         }
         // Libraries first: other targets of a package refer to them.
@@ -159,13 +239,22 @@ impl<'t> Sources<'t> {
 
     /// Whether a file belongs to no package, or to one that can name what is retired.
     pub fn concerns(&self, path: &str) -> bool {
-        let dirs: BTreeMap<&str, usize> = self.packages.iter().enumerate().map(|(at, package)| (package.dir.as_str(), at)).collect();
+        let dirs: BTreeMap<&str, usize> = self
+            .packages
+            .iter()
+            .enumerate()
+            .map(|(at, package)| (package.dir.as_str(), at))
+            .collect();
         package_of(&dirs, path).is_none_or(|at| self.seeing.contains(&self.packages[at].name))
     }
 
     /// Whether a file may be changed, as far as `--package` goes.
     pub fn in_scope(&self, path: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|dir| dir.is_empty() || path.starts_with(&format!("{dir}/")))
+        self.only.is_empty()
+            || self
+                .only
+                .iter()
+                .any(|dir| dir.is_empty() || path.starts_with(&format!("{dir}/")))
     }
 
     /// Whether a module's crate can name what is retired at all.
@@ -191,8 +280,15 @@ impl<'t> Sources<'t> {
         if let Some(text) = self.cache.borrow().get(path) {
             return text.clone();
         }
-        let text = self.tree.get(path).and_then(|file| std::fs::read(&file.absolute).ok()).and_then(|bytes| String::from_utf8(bytes).ok()).map(Rc::from);
-        self.cache.borrow_mut().insert(path.to_owned(), text.clone());
+        let text = self
+            .tree
+            .get(path)
+            .and_then(|file| std::fs::read(&file.absolute).ok())
+            .and_then(|bytes| String::from_utf8(bytes).ok())
+            .map(Rc::from);
+        self.cache
+            .borrow_mut()
+            .insert(path.to_owned(), text.clone());
         text
     }
 }
@@ -219,17 +315,32 @@ fn package_of(dirs: &BTreeMap<&str, usize>, path: &str) -> Option<usize> {
 
 /// Whether the bytes hold one of the names as a whole word.
 fn holds_word(finder: &aho_corasick::AhoCorasick, bytes: &[u8]) -> bool {
-    let is_word = |byte: Option<&u8>| byte.is_some_and(|&byte| byte == b'_' || byte.is_ascii_alphanumeric() || byte >= 0x80);
-    finder.find_overlapping_iter_safe(bytes).any(|(start, end)| !is_word(start.checked_sub(1).and_then(|at| bytes.get(at))) && !is_word(bytes.get(end)))
+    let is_word = |byte: Option<&u8>| {
+        byte.is_some_and(|&byte| byte == b'_' || byte.is_ascii_alphanumeric() || byte >= 0x80)
+    };
+    finder
+        .find_overlapping_iter_safe(bytes)
+        .any(|(start, end)| {
+            !is_word(start.checked_sub(1).and_then(|at| bytes.get(at))) && !is_word(bytes.get(end))
+        })
 }
 
 trait FindAll {
-    fn find_overlapping_iter_safe<'h>(&'h self, bytes: &'h [u8]) -> Box<dyn Iterator<Item = (usize, usize)> + 'h>;
+    fn find_overlapping_iter_safe<'h>(
+        &'h self,
+        bytes: &'h [u8],
+    ) -> Box<dyn Iterator<Item = (usize, usize)> + 'h>;
 }
 
 impl FindAll for aho_corasick::AhoCorasick {
-    fn find_overlapping_iter_safe<'h>(&'h self, bytes: &'h [u8]) -> Box<dyn Iterator<Item = (usize, usize)> + 'h> {
-        Box::new(self.find_overlapping_iter(bytes).map(|found| (found.start(), found.end())))
+    fn find_overlapping_iter_safe<'h>(
+        &'h self,
+        bytes: &'h [u8],
+    ) -> Box<dyn Iterator<Item = (usize, usize)> + 'h> {
+        Box::new(
+            self.find_overlapping_iter(bytes)
+                .map(|found| (found.start(), found.end())),
+        )
     }
 }
 

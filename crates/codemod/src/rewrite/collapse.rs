@@ -16,9 +16,17 @@ use crate::syntax::{Arm, BinOp, Block, MacroArgs, MacroCall, Pat, StmtKind};
 impl<'a> Cx<'a> {
     pub fn collapse(&self, expr: &'a Expr) -> Option<EditGroup> {
         match &expr.kind {
-            ExprKind::Match { scrutinee, arms, braces } => self.collapse_match(expr, scrutinee, arms, *braces),
-            ExprKind::If { cond, then, alt, .. } => self.collapse_if(expr, cond, then, alt.as_deref()),
-            ExprKind::While { cond, body, label } => self.collapse_while(expr, cond, body, label.as_ref().map(|label| label.span)),
+            ExprKind::Match {
+                scrutinee,
+                arms,
+                braces,
+            } => self.collapse_match(expr, scrutinee, arms, *braces),
+            ExprKind::If {
+                cond, then, alt, ..
+            } => self.collapse_if(expr, cond, then, alt.as_deref()),
+            ExprKind::While { cond, body, label } => {
+                self.collapse_while(expr, cond, body, label.as_ref().map(|label| label.span))
+            }
             ExprKind::Macro(mac) => self.collapse_matches(expr, mac),
             _ => None,
         }
@@ -29,21 +37,35 @@ impl<'a> Cx<'a> {
     /// The names that an arm's body needs, as statements in front of it or as replacements in it.
     ///
     /// Returns `let` statements and replacements; `None` where neither is possible.
-    fn settle(&self, bounds: &[Bound], subject: &Subject, regions: &[Span]) -> Option<(Vec<String>, Vec<(Span, String)>)> {
+    fn settle(
+        &self,
+        bounds: &[Bound],
+        subject: &Subject,
+        regions: &[Span],
+    ) -> Option<(Vec<String>, Vec<(Span, String)>)> {
         let mut lets = Vec::new();
         let mut edits = Vec::new();
         let mut used_subject = false;
         for bound in bounds {
             let local = &self.an.locals[bound.local];
-            let n_uses = local.uses.iter().filter(|at| regions.iter().any(|region| region.contains(at.span))).count();
-            let Some(payload) = &bound.payload else { return None };
+            let n_uses = local
+                .uses
+                .iter()
+                .filter(|at| regions.iter().any(|region| region.contains(at.span)))
+                .count();
+            let Some(payload) = &bound.payload else {
+                return None;
+            };
             if n_uses == 0 && !payload.effects {
                 continue;
             }
             used_subject = true;
             let one = [(bound.local, payload.clone())];
             let whole = regions.iter().copied().reduce(Span::to)?;
-            let may = !bound.retyped && !bound.mutable && self.may_substitute(whole, &one) && self.holds_no_lock(payload, n_uses, whole, bound.local);
+            let may = !bound.retyped
+                && !bound.mutable
+                && self.may_substitute(whole, &one)
+                && self.holds_no_lock(payload, n_uses, whole, bound.local);
             if may {
                 let mut all = Some(Vec::new());
                 for region in regions {
@@ -75,39 +97,83 @@ impl<'a> Cx<'a> {
             return true;
         }
         // One use at the very start of a lone expression: the guard lives to the end of that statement anyway.
-        n_uses == 1 && self.an.locals[local].uses.iter().any(|at| at.span.lo == whole.lo)
+        n_uses == 1
+            && self.an.locals[local]
+                .uses
+                .iter()
+                .any(|at| at.span.lo == whole.lo)
     }
 
     /// The payload lives behind a smart pointer that is itself a temporary.
     fn derefs_temporary(&self, payload: &Payload) -> bool {
-        !payload.place && matches!(&payload.ty, Type::Adt(def, _) if self.rules.retired_def(*def).is_none()) && payload.effects
+        !payload.place
+            && matches!(&payload.ty, Type::Adt(def, _) if self.rules.retired_def(*def).is_none())
+            && payload.effects
     }
 
     /// `let g = …;`, and replacements where the name now is something else than it was.
-    fn let_for(&self, bound: &Bound, payload: &Payload, regions: &[Span]) -> Option<(String, Vec<(Span, String)>)> {
+    fn let_for(
+        &self,
+        bound: &Bound,
+        payload: &Payload,
+        regions: &[Span],
+    ) -> Option<(String, Vec<(Span, String)>)> {
         let local = &self.an.locals[bound.local];
         let name = &self.text[local.span.lo..local.span.hi];
         if self.derefs_temporary(payload) {
             // The guard itself gets the name: methods find their way through it.
-            let mutable = if payload.mode == Mode::Mut || bound.mutable { "mut " } else { "" };
+            let mutable = if payload.mode == Mode::Mut || bound.mutable {
+                "mut "
+            } else {
+                ""
+            };
             let mut edits = Vec::new();
-            for at in local.uses.iter().filter(|at| regions.iter().any(|region| region.contains(at.span))) {
+            for at in local
+                .uses
+                .iter()
+                .filter(|at| regions.iter().any(|region| region.contains(at.span)))
+            {
                 let expr = self.nodes.by_id.get(&at.expr?)?;
                 match self.nodes.parent(expr) {
                     Some(Parent::Expr(outer)) => match &outer.kind {
                         ExprKind::MethodCall { recv, .. } if recv.id == expr.id => {}
                         ExprKind::Field { .. } | ExprKind::Deref(_) => {}
-                        _ => edits.push((expr.span, format!("{}{name}", if payload.mode == Mode::Mut { "&mut " } else { "&" }))),
+                        _ => edits.push((
+                            expr.span,
+                            format!(
+                                "{}{name}",
+                                if payload.mode == Mode::Mut {
+                                    "&mut "
+                                } else {
+                                    "&"
+                                }
+                            ),
+                        )),
                     },
-                    _ => edits.push((expr.span, format!("{}{name}", if payload.mode == Mode::Mut { "&mut " } else { "&" }))),
+                    _ => edits.push((
+                        expr.span,
+                        format!(
+                            "{}{name}",
+                            if payload.mode == Mode::Mut {
+                                "&mut "
+                            } else {
+                                "&"
+                            }
+                        ),
+                    )),
                 }
             }
-            return Some((format!("let {mutable}{name} = {};", payload.base.text), edits));
+            return Some((
+                format!("let {mutable}{name} = {};", payload.base.text),
+                edits,
+            ));
         }
         let mutable = if bound.mutable { "mut " } else { "" };
         let value = self.value_code(payload, true).text;
         if value == name && !bound.mutable {
-            return Some((String::new(), vec![])).filter(|_| payload.place).or(None);
+            return Some((String::new(), vec![]))
+                .filter(|_| payload.place)
+                .or(None);
         }
         Some((format!("let {mutable}{name} = {value};"), vec![]))
     }
@@ -119,25 +185,45 @@ impl<'a> Cx<'a> {
                 if payload.effects {
                     let lock = self.derefs_temporary(payload);
                     let text = &payload.base.text;
-                    if lock { vec![] } else { vec![format!("{text};")] }
+                    if lock {
+                        vec![]
+                    } else {
+                        vec![format!("{text};")]
+                    }
                 } else {
                     vec![]
                 }
             }
-            Subject::Tuple(parts) => parts.iter().flat_map(|part| self.effects_of(part)).collect(),
+            Subject::Tuple(parts) => parts
+                .iter()
+                .flat_map(|part| self.effects_of(part))
+                .collect(),
         }
     }
 
     // --- match
 
-    fn collapse_match(&self, expr: &'a Expr, scrutinee: &'a Expr, arms: &'a [Arm], braces: Span) -> Option<EditGroup> {
+    fn collapse_match(
+        &self,
+        expr: &'a Expr,
+        scrutinee: &'a Expr,
+        arms: &'a [Arm],
+        braces: Span,
+    ) -> Option<EditGroup> {
         let subject = self.subject(scrutinee);
-        let outs: Vec<PatOut> = arms.iter().map(|arm| self.pat(&arm.pat, Some(&subject))).collect();
-        let rule = outs.iter().find_map(|out| out.changed.then(|| out.rule.clone()).flatten())?;
+        let outs: Vec<PatOut> = arms
+            .iter()
+            .map(|arm| self.pat(&arm.pat, Some(&subject)))
+            .collect();
+        let rule = outs
+            .iter()
+            .find_map(|out| out.changed.then(|| out.rule.clone()).flatten())?;
         if outs.iter().any(|out| matches!(out.kind, Kind::Blocked)) {
             return None;
         }
-        let live: Vec<usize> = (0..arms.len()).filter(|&at| !matches!(outs[at].kind, Kind::Never)).collect();
+        let live: Vec<usize> = (0..arms.len())
+            .filter(|&at| !matches!(outs[at].kind, Kind::Never))
+            .collect();
         let first = *live.first()?;
         let has_cfg = |at: usize| arms[at].attrs.iter().any(|attr| attr.path == "cfg");
         if live.iter().any(|&at| has_cfg(at)) {
@@ -148,14 +234,26 @@ impl<'a> Cx<'a> {
             let regions = [arms[first].body.span];
             if let Some((lets, edits)) = self.settle(bounds, &subject, &regions) {
                 let (before, after) = self.arm_comments(arms, first, braces);
-                let rest = Rest { lets: lets.into_iter().filter(|text| !text.is_empty()).collect(), body: self.body_of(&arms[first].body, &edits), before, after, rule };
+                let rest = Rest {
+                    lets: lets.into_iter().filter(|text| !text.is_empty()).collect(),
+                    body: self.body_of(&arms[first].body, &edits),
+                    before,
+                    after,
+                    rule,
+                };
                 return self.emit(expr, rest);
             }
             // Part of a larger pattern: it is taken apart by a `let`.
             let value = self.scrutinee_text(scrutinee, &subject);
             let (before, after) = self.arm_comments(arms, first, braces);
             let lets = vec![format!("let {} = {value};", outs[first].text)];
-            let rest = Rest { lets, body: self.body_of(&arms[first].body, &[]), before, after, rule };
+            let rest = Rest {
+                lets,
+                body: self.body_of(&arms[first].body, &[]),
+                before,
+                after,
+                rule,
+            };
             return self.emit(expr, rest);
         }
         // Arms that differ by their guards alone.
@@ -174,7 +272,8 @@ impl<'a> Cx<'a> {
             chain
         };
         if chain.last().is_some_and(|&at| arms[at].guard.is_none())
-            && let Some(group) = self.guards_to_if(expr, &subject, arms, &outs, &chain, braces, &rule)
+            && let Some(group) =
+                self.guards_to_if(expr, &subject, arms, &outs, &chain, braces, &rule)
         {
             return Some(group);
         }
@@ -182,7 +281,16 @@ impl<'a> Cx<'a> {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn guards_to_if(&self, expr: &'a Expr, subject: &Subject, arms: &'a [Arm], outs: &[PatOut], chain: &[usize], braces: Span, rule: &str) -> Option<EditGroup> {
+    fn guards_to_if(
+        &self,
+        expr: &'a Expr,
+        subject: &Subject,
+        arms: &'a [Arm],
+        outs: &[PatOut],
+        chain: &[usize],
+        braces: Span,
+        rule: &str,
+    ) -> Option<EditGroup> {
         if !self.effects_of(subject).is_empty() {
             return None;
         }
@@ -193,7 +301,9 @@ impl<'a> Cx<'a> {
         let mut text = String::new();
         for (nth, &at) in chain.iter().enumerate() {
             let arm = &arms[at];
-            let Kind::Always(bounds) = &outs[at].kind else { return None };
+            let Kind::Always(bounds) = &outs[at].kind else {
+                return None;
+            };
             let mut regions = vec![arm.body.span];
             regions.extend(arm.guard.as_ref().map(|guard| guard.span));
             regions.sort();
@@ -212,13 +322,23 @@ impl<'a> Cx<'a> {
                 text.push_str(&format!("if {cond} "));
             }
             let (before, after) = self.arm_comments(arms, at, braces);
-            let rest = Rest { lets: vec![], body: self.body_of(&arm.body, &edits), before, after, rule: rule.to_owned() };
+            let rest = Rest {
+                lets: vec![],
+                body: self.body_of(&arm.body, &edits),
+                before,
+                after,
+                rule: rule.to_owned(),
+            };
             text.push_str(&self.as_block(&rest, &indent, multi));
         }
         let _ = (eol, unit);
         let rest = Rest {
             lets: vec![],
-            body: Body::Expr(Code { text, prec: Prec::Tight, block_like: true }),
+            body: Body::Expr(Code {
+                text,
+                prec: Prec::Tight,
+                block_like: true,
+            }),
             before: vec![],
             after: None,
             rule: rule.to_owned(),
@@ -228,14 +348,21 @@ impl<'a> Cx<'a> {
 
     fn all_short(&self, _expr: &Expr, arms: &[Arm], chain: &[usize]) -> bool {
         let total: usize = chain.iter().map(|&at| arms[at].span.len()).sum();
-        total < 40 && chain.iter().all(|&at| !self.src(arms[at].span).contains('\n'))
+        total < 40
+            && chain
+                .iter()
+                .all(|&at| !self.src(arms[at].span).contains('\n'))
     }
 
     /// Comments above an arm, in front of its body, and at the end of its line.
     fn arm_comments(&self, arms: &[Arm], at: usize, braces: Span) -> (Vec<String>, Option<String>) {
         let text = self.text;
         let arm = &arms[at];
-        let mut lo = if at == 0 { braces.lo + 1 } else { arms[at - 1].span.hi };
+        let mut lo = if at == 0 {
+            braces.lo + 1
+        } else {
+            arms[at - 1].span.hi
+        };
         // What follows the arm before on its line belongs to that one.
         if at > 0 && !text[lo..arm.span.lo].is_empty() {
             let end = line_end(text, lo);
@@ -247,7 +374,10 @@ impl<'a> Cx<'a> {
         for attr in &arm.attrs {
             lo = attr.span.hi;
         }
-        let guard_end = arm.guard.as_ref().map_or(arm.pat.span.hi, |guard| guard.span.hi);
+        let guard_end = arm
+            .guard
+            .as_ref()
+            .map_or(arm.pat.span.hi, |guard| guard.span.hi);
         before.extend(self.comments_in(Span::new(guard_end, arm.body.span.lo)));
         let _ = lo;
         let mut end = line_end(text, arm.span.hi);
@@ -259,7 +389,14 @@ impl<'a> Cx<'a> {
         // A comment between the body and its comma.
         let mut after = self.comments_in(Span::new(arm.body.span.hi, arm.span.hi));
         after.extend(trailing);
-        (before, if after.is_empty() { None } else { Some(after.join(" ")) })
+        (
+            before,
+            if after.is_empty() {
+                None
+            } else {
+                Some(after.join(" "))
+            },
+        )
     }
 
     /// The match stays: dead arms go, patterns shrink.
@@ -281,7 +418,13 @@ impl<'a> Cx<'a> {
         let mut edits: Vec<Edit> = Vec::new();
         let mut dead: Vec<usize> = (0..arms.len()).filter(|at| !live.contains(at)).collect();
         // Behind an arm that is always taken nothing is reached, unless that arm may be configured away.
-        let cfg_of = |at: usize| arms[at].attrs.iter().find(|attr| attr.path == "cfg").map(|attr| attr.tokens.clone());
+        let cfg_of = |at: usize| {
+            arms[at]
+                .attrs
+                .iter()
+                .find(|attr| attr.path == "cfg")
+                .map(|attr| attr.tokens.clone())
+        };
         let mut not_cfgs: Vec<String> = Vec::new();
         let mut behind = false;
         for &at in live {
@@ -289,14 +432,32 @@ impl<'a> Cx<'a> {
                 dead.push(at);
                 continue;
             }
-            let allows = arms[at].attrs.iter().any(|attr| attr.path == "allow" && attr.tokens.contains("unreachable_patterns"));
+            let allows = arms[at]
+                .attrs
+                .iter()
+                .any(|attr| attr.path == "allow" && attr.tokens.contains("unreachable_patterns"));
             if !not_cfgs.is_empty() && !allows && cfg_of(at).is_none() {
-                let cond = if not_cfgs.len() == 1 { format!("not({})", not_cfgs[0]) } else { format!("not(any({}))", not_cfgs.join(", ")) };
-                let cond = cond.strip_prefix("not(not(").and_then(|inner| inner.strip_suffix("))")).map_or(cond.clone(), str::to_owned);
+                let cond = if not_cfgs.len() == 1 {
+                    format!("not({})", not_cfgs[0])
+                } else {
+                    format!("not(any({}))", not_cfgs.join(", "))
+                };
+                let cond = cond
+                    .strip_prefix("not(not(")
+                    .and_then(|inner| inner.strip_suffix("))"))
+                    .map_or(cond.clone(), str::to_owned);
                 let indent = indent_of(self.text, arms[at].span.lo);
                 let eol = trivia::eol(self.text);
-                let text = if starts_line(self.text, arms[at].span.lo) { format!("#[cfg({cond})]{eol}{indent}") } else { format!("#[cfg({cond})] ") };
-                edits.push(Edit::new(Span::new(arms[at].span.lo, arms[at].span.lo), text, rule));
+                let text = if starts_line(self.text, arms[at].span.lo) {
+                    format!("#[cfg({cond})]{eol}{indent}")
+                } else {
+                    format!("#[cfg({cond})] ")
+                };
+                edits.push(Edit::new(
+                    Span::new(arms[at].span.lo, arms[at].span.lo),
+                    text,
+                    rule,
+                ));
             }
             if matches!(outs[at].kind, Kind::Always(_)) && arms[at].guard.is_none() {
                 match cfg_of(at) {
@@ -308,7 +469,11 @@ impl<'a> Cx<'a> {
         // Where patterns are more than one name, what earlier arms cover has to be reckoned.
         let before: Vec<usize> = unreachable(self, arms, None);
         for at in unreachable(self, arms, Some(outs)) {
-            if !before.contains(&at) && !dead.contains(&at) && cfg_of(at).is_none() && not_cfgs.is_empty() {
+            if !before.contains(&at)
+                && !dead.contains(&at)
+                && cfg_of(at).is_none()
+                && not_cfgs.is_empty()
+            {
                 dead.push(at);
             }
         }
@@ -332,31 +497,65 @@ impl<'a> Cx<'a> {
 
     /// A tuple of which all but one part always matches: that part is matched alone.
     #[allow(clippy::too_many_arguments)]
-    fn drop_parts(&self, scrutinee: &'a Expr, subject: &Subject, arms: &'a [Arm], outs: &[PatOut], live: &[usize], braces: Span, rule: &str) -> Option<EditGroup> {
+    fn drop_parts(
+        &self,
+        scrutinee: &'a Expr,
+        subject: &Subject,
+        arms: &'a [Arm],
+        outs: &[PatOut],
+        live: &[usize],
+        braces: Span,
+        rule: &str,
+    ) -> Option<EditGroup> {
         use crate::syntax::PatKind;
-        let (Subject::Tuple(parts), ExprKind::Tuple(exprs)) = (subject, &scrutinee.kind) else { return None };
+        let (Subject::Tuple(parts), ExprKind::Tuple(exprs)) = (subject, &scrutinee.kind) else {
+            return None;
+        };
         if arms.iter().any(|arm| !arm.attrs.is_empty()) {
             return None;
         }
         // Part by part; a `_` for the whole stands for each.
         let before = unreachable(self, arms, None);
         let gone = unreachable(self, arms, Some(outs));
-        let live: Vec<usize> = live.iter().copied().filter(|at| !gone.contains(at) || before.contains(at)).collect();
+        let live: Vec<usize> = live
+            .iter()
+            .copied()
+            .filter(|at| !gone.contains(at) || before.contains(at))
+            .collect();
         let mut split: Vec<Vec<Option<PatOut>>> = Vec::new();
         for &at in &live {
             match &arms[at].pat.kind {
                 PatKind::Tuple(elems) if elems.len() == parts.len() => {
-                    split.push(elems.iter().zip(parts).map(|(elem, part)| Some(self.pat(elem, Some(part)))).collect());
+                    split.push(
+                        elems
+                            .iter()
+                            .zip(parts)
+                            .map(|(elem, part)| Some(self.pat(elem, Some(part))))
+                            .collect(),
+                    );
                 }
                 PatKind::Wild => split.push(vec![None; parts.len()]),
                 _ => return None,
             }
         }
-        let always = |column: usize| split.iter().all(|row| row[column].as_ref().is_none_or(|out| matches!(out.kind, Kind::Always(_))));
-        let ours = |column: usize| split.iter().any(|row| row[column].as_ref().is_some_and(|out| out.changed));
+        let always = |column: usize| {
+            split.iter().all(|row| {
+                row[column]
+                    .as_ref()
+                    .is_none_or(|out| matches!(out.kind, Kind::Always(_)))
+            })
+        };
+        let ours = |column: usize| {
+            split
+                .iter()
+                .any(|row| row[column].as_ref().is_some_and(|out| out.changed))
+        };
         let kept: Vec<usize> = (0..parts.len()).filter(|&column| !always(column)).collect();
         let [kept] = kept[..] else { return None };
-        if !(0..parts.len()).any(|column| column != kept && ours(column)) || (0..parts.len()).any(|column| column != kept && !self.effects_of(&parts[column]).is_empty()) {
+        if !(0..parts.len()).any(|column| column != kept && ours(column))
+            || (0..parts.len())
+                .any(|column| column != kept && !self.effects_of(&parts[column]).is_empty())
+        {
             return None;
         }
         let mut edits: Vec<Edit> = Vec::new();
@@ -366,15 +565,24 @@ impl<'a> Cx<'a> {
             regions.extend(arm.guard.as_ref().map(|guard| guard.span));
             regions.sort();
             for (column, out) in row.iter().enumerate() {
-                let (Some(out), true) = (out, column != kept) else { continue };
-                let Kind::Always(bounds) = &out.kind else { return None };
+                let (Some(out), true) = (out, column != kept) else {
+                    continue;
+                };
+                let Kind::Always(bounds) = &out.kind else {
+                    return None;
+                };
                 let (lets, more) = self.settle(bounds, &parts[column], &regions)?;
                 if !lets.iter().all(String::is_empty) {
                     return None;
                 }
-                edits.extend(more.into_iter().map(|(span, text)| Edit::new(span, text, rule)));
+                edits.extend(
+                    more.into_iter()
+                        .map(|(span, text)| Edit::new(span, text, rule)),
+                );
             }
-            let text = row[kept].as_ref().map_or("_".to_owned(), |out| out.text.clone());
+            let text = row[kept]
+                .as_ref()
+                .map_or("_".to_owned(), |out| out.text.clone());
             if text != self.src(arm.pat.span) {
                 edits.push(Edit::new(arm.pat.span, text, rule));
             }
@@ -398,15 +606,28 @@ impl<'a> Cx<'a> {
         let mut text = self.src(scrutinee.span).to_owned();
         edits.sort_by_key(|edit| edit.span.lo);
         for edit in edits.iter().rev() {
-            text.replace_range(edit.span.lo - scrutinee.span.lo..edit.span.hi - scrutinee.span.lo, &edit.text);
+            text.replace_range(
+                edit.span.lo - scrutinee.span.lo..edit.span.hi - scrutinee.span.lo,
+                &edit.text,
+            );
         }
         text
     }
 
-    fn scrutinee_edits(&self, scrutinee: &'a Expr, subject: &Subject, rule: &str, edits: &mut Vec<Edit>) {
+    fn scrutinee_edits(
+        &self,
+        scrutinee: &'a Expr,
+        subject: &Subject,
+        rule: &str,
+        edits: &mut Vec<Edit>,
+    ) {
         match (subject, &scrutinee.kind) {
             (_, ExprKind::Paren(inner)) => self.scrutinee_edits(inner, subject, rule, edits),
-            (Subject::Known(payload) | Subject::Fine(payload), _) => edits.push(Edit::new(scrutinee.span, self.value_code(payload, true).text, rule)),
+            (Subject::Known(payload) | Subject::Fine(payload), _) => edits.push(Edit::new(
+                scrutinee.span,
+                self.value_code(payload, true).text,
+                rule,
+            )),
             (Subject::Tuple(parts), ExprKind::Tuple(exprs)) => {
                 for (part, expr) in parts.iter().zip(exprs) {
                     self.scrutinee_edits(expr, part, rule, edits);
@@ -422,10 +643,16 @@ impl<'a> Cx<'a> {
         let arm = &arms[at];
         let mut lo = arm.span.lo;
         let mut hi = arm.span.hi;
-        let floor = if at == 0 { braces.lo + 1 } else { arms[at - 1].span.hi };
+        let floor = if at == 0 {
+            braces.lo + 1
+        } else {
+            arms[at - 1].span.hi
+        };
         let ceiling = arms.get(at + 1).map_or(braces.hi - 1, |next| next.span.lo);
         let behind = text[hi..line_end(text, hi).min(ceiling)].trim_start();
-        let whole_line = starts_line(text, lo) && line_end(text, hi) <= ceiling && (behind.is_empty() || behind.starts_with("//") || behind.starts_with("/*"));
+        let whole_line = starts_line(text, lo)
+            && line_end(text, hi) <= ceiling
+            && (behind.is_empty() || behind.starts_with("//") || behind.starts_with("/*"));
         if whole_line {
             hi = next_line(text, hi).min(text.len());
             lo = line_start(text, lo);
@@ -433,7 +660,13 @@ impl<'a> Cx<'a> {
             while lo > floor {
                 let above = line_start(text, lo - 1);
                 let line = text[above..lo].trim();
-                if above >= floor && (line.starts_with("//") || (line.starts_with("/*") && line.ends_with("*/"))) { lo = above } else { break }
+                if above >= floor
+                    && (line.starts_with("//") || (line.starts_with("/*") && line.ends_with("*/")))
+                {
+                    lo = above
+                } else {
+                    break;
+                }
             }
             if hi > ceiling && at + 1 < arms.len() {
                 hi = hi.min(line_start(text, ceiling).max(arm.span.hi));
@@ -451,7 +684,13 @@ impl<'a> Cx<'a> {
     fn links(&self, cond: &'a Expr) -> Vec<&'a Expr> {
         let mut out = Vec::new();
         let mut at = cond;
-        while let ExprKind::Binary { op: BinOp::And, lhs, rhs, .. } = &at.kind {
+        while let ExprKind::Binary {
+            op: BinOp::And,
+            lhs,
+            rhs,
+            ..
+        } = &at.kind
+        {
             out.push(&**rhs);
             at = lhs;
         }
@@ -460,17 +699,37 @@ impl<'a> Cx<'a> {
         out
     }
 
-    fn collapse_if(&self, expr: &'a Expr, cond: &'a Expr, then: &'a Block, alt: Option<&'a Expr>) -> Option<EditGroup> {
+    fn collapse_if(
+        &self,
+        expr: &'a Expr,
+        cond: &'a Expr,
+        then: &'a Block,
+        alt: Option<&'a Expr>,
+    ) -> Option<EditGroup> {
         let links = self.links(cond);
         let (edits, lets, rule, n_left) = match self.chain(&links, then)? {
             Chain::Never(rule) => return self.if_false(expr, alt, &rule),
-            Chain::Changed { edits, lets, rule, n_left } => (edits, lets, rule, n_left),
+            Chain::Changed {
+                edits,
+                lets,
+                rule,
+                n_left,
+            } => (edits, lets, rule, n_left),
         };
         if n_left == 0 {
-            let pairs: Vec<(Span, String)> = edits.into_iter().map(|edit| (edit.span, edit.text)).collect();
+            let pairs: Vec<(Span, String)> = edits
+                .into_iter()
+                .map(|edit| (edit.span, edit.text))
+                .collect();
             // Comments in the condition speak of what is gone, but for those behind the brace.
             let before = Vec::new();
-            let rest = Rest { lets, body: self.body_of_block(then, &pairs), before, after: None, rule };
+            let rest = Rest {
+                lets,
+                body: self.body_of_block(then, &pairs),
+                before,
+                after: None,
+                rule,
+            };
             return self.emit(expr, rest);
         }
         if !lets.is_empty() {
@@ -479,23 +738,47 @@ impl<'a> Cx<'a> {
         (!edits.iter().any(|edit| self.is_frozen(edit.span))).then_some(EditGroup { edits })
     }
 
-    fn collapse_while(&self, expr: &'a Expr, cond: &'a Expr, body: &'a Block, label: Option<Span>) -> Option<EditGroup> {
+    fn collapse_while(
+        &self,
+        expr: &'a Expr,
+        cond: &'a Expr,
+        body: &'a Block,
+        label: Option<Span>,
+    ) -> Option<EditGroup> {
         let links = self.links(cond);
         match self.chain(&links, body)? {
             Chain::Never(rule) => match self.nodes.parent(expr) {
-                Some(Parent::Stmt { stmt, block, at }) => Some(EditGroup::one(self.delete_stmt(stmt, block, at, &rule)?)),
+                Some(Parent::Stmt { stmt, block, at }) => {
+                    Some(EditGroup::one(self.delete_stmt(stmt, block, at, &rule)?))
+                }
                 _ => None,
             },
-            Chain::Changed { mut edits, lets, rule, n_left } => {
+            Chain::Changed {
+                mut edits,
+                lets,
+                rule,
+                n_left,
+            } => {
                 if n_left == 0 {
                     let head = label.map_or(expr.span.lo, |label| label.hi);
-                    let loop_text = if label.is_some() { ": loop ".to_owned() } else { "loop ".to_owned() };
+                    let loop_text = if label.is_some() {
+                        ": loop ".to_owned()
+                    } else {
+                        "loop ".to_owned()
+                    };
                     edits.retain(|edit| body.span.contains(edit.span));
                     edits.push(Edit::new(Span::new(head, body.span.lo), loop_text, &rule));
                     if let Some(first) = lets.first() {
                         let eol = trivia::eol(self.text);
-                        let indent = indent_of(self.text, body.stmts.first().map_or(body.span.lo, |stmt| stmt.span.lo));
-                        edits.push(Edit::new(Span::new(body.span.lo + 1, body.span.lo + 1), format!("{eol}{indent}{first}"), &rule));
+                        let indent = indent_of(
+                            self.text,
+                            body.stmts.first().map_or(body.span.lo, |stmt| stmt.span.lo),
+                        );
+                        edits.push(Edit::new(
+                            Span::new(body.span.lo + 1, body.span.lo + 1),
+                            format!("{eol}{indent}{first}"),
+                            &rule,
+                        ));
                     }
                 } else if !lets.is_empty() {
                     return None;
@@ -517,21 +800,38 @@ impl<'a> Cx<'a> {
         }
         let mut ours: Vec<(usize, Link<'a>)> = Vec::new();
         for (at, link) in links.iter().enumerate() {
-            let ExprKind::Let { pat, value } = &link.kind else { continue };
+            let ExprKind::Let { pat, value } = &link.kind else {
+                continue;
+            };
             let subject = self.subject(value);
             let out = self.pat(pat, Some(&subject));
             if matches!(out.kind, Kind::Blocked) {
                 return None;
             }
             if out.changed {
-                ours.push((at, Link { expr: link, out, subject, value, pat }));
+                ours.push((
+                    at,
+                    Link {
+                        expr: link,
+                        out,
+                        subject,
+                        value,
+                        pat,
+                    },
+                ));
             }
         }
         if ours.is_empty() {
             return None;
         }
-        let rule = ours.iter().find_map(|(_, link)| link.out.rule.clone()).unwrap_or_default();
-        if ours.iter().any(|(_, link)| matches!(link.out.kind, Kind::Never)) {
+        let rule = ours
+            .iter()
+            .find_map(|(_, link)| link.out.rule.clone())
+            .unwrap_or_default();
+        if ours
+            .iter()
+            .any(|(_, link)| matches!(link.out.kind, Kind::Never))
+        {
             return Some(Chain::Never(rule));
         }
         let mut edits: Vec<Edit> = Vec::new();
@@ -540,26 +840,39 @@ impl<'a> Cx<'a> {
         for (at, link) in &ours {
             match &link.out.kind {
                 Kind::Always(bounds) => {
-                    let mut regions: Vec<Span> = links[at + 1..].iter().map(|link| link.span).collect();
+                    let mut regions: Vec<Span> =
+                        links[at + 1..].iter().map(|link| link.span).collect();
                     regions.push(then.span);
                     let settled = self.settle(bounds, &link.subject, &regions);
                     match settled {
                         Some((texts, more)) if texts.iter().all(String::is_empty) => {
-                            edits.extend(more.into_iter().map(|(span, text)| Edit::new(span, text, &rule)));
+                            edits.extend(
+                                more.into_iter()
+                                    .map(|(span, text)| Edit::new(span, text, &rule)),
+                            );
                             dropped.push(*at);
                         }
                         Some((texts, more)) if links.len() == 1 => {
-                            edits.extend(more.into_iter().map(|(span, text)| Edit::new(span, text, &rule)));
+                            edits.extend(
+                                more.into_iter()
+                                    .map(|(span, text)| Edit::new(span, text, &rule)),
+                            );
                             lets.extend(texts);
                             dropped.push(*at);
                         }
                         _ => {
                             // It stays as a link that always holds.
                             let value = match &link.subject {
-                                Subject::Known(payload) | Subject::Fine(payload) => self.value_code(payload, true).text,
+                                Subject::Known(payload) | Subject::Fine(payload) => {
+                                    self.value_code(payload, true).text
+                                }
                                 _ => self.src(link.value.span).to_owned(),
                             };
-                            edits.push(Edit::new(link.expr.span, format!("let {} = {value}", link.out.text), &rule));
+                            edits.push(Edit::new(
+                                link.expr.span,
+                                format!("let {} = {value}", link.out.text),
+                                &rule,
+                            ));
                         }
                     }
                 }
@@ -590,26 +903,39 @@ impl<'a> Cx<'a> {
             }
         }
         edits.sort_by_key(|edit| (edit.span.lo, edit.span.hi));
-        Some(Chain::Changed { edits, lets, rule, n_left })
+        Some(Chain::Changed {
+            edits,
+            lets,
+            rule,
+            n_left,
+        })
     }
 
     // --- matches!
 
     fn collapse_matches(&self, expr: &'a Expr, mac: &'a MacroCall) -> Option<EditGroup> {
-        let MacroArgs::Matches { value, pat, guard } = &mac.args else { return None };
+        let MacroArgs::Matches { value, pat, guard } = &mac.args else {
+            return None;
+        };
         let subject = self.subject(value);
         let out = self.pat(pat, Some(&subject));
         let rule = out.changed.then(|| out.rule.clone()).flatten()?;
         match (&out.kind, guard) {
             (Kind::Blocked, _) => None,
-            (Kind::Never, _) if self.effects_of(&subject).is_empty() => self.edit(expr.span, "false", &rule),
-            (Kind::Always(_), None) if self.effects_of(&subject).is_empty() => self.edit(expr.span, "true", &rule),
+            (Kind::Never, _) if self.effects_of(&subject).is_empty() => {
+                self.edit(expr.span, "false", &rule)
+            }
+            (Kind::Always(_), None) if self.effects_of(&subject).is_empty() => {
+                self.edit(expr.span, "true", &rule)
+            }
             (Kind::Always(bounds), Some(guard)) => {
                 let (lets, edits) = self.settle(bounds, &subject, &[guard.span])?;
                 if !lets.iter().all(String::is_empty) {
                     return None;
                 }
-                let Body::Expr(code) = self.body_of(guard, &edits) else { return None };
+                let Body::Expr(code) = self.body_of(guard, &edits) else {
+                    return None;
+                };
                 let text = self.fit(expr, code.text, nodes::prec(guard), code.block_like);
                 self.edit(expr.span, text, &rule)
             }
@@ -625,7 +951,15 @@ impl<'a> Cx<'a> {
     // --- let
 
     pub fn collapse_let(&self, at: &LetStmt<'a>) -> Option<EditGroup> {
-        let StmtKind::Let { pat, init: Some(init), diverge, ty } = &at.stmt.kind else { return None };
+        let StmtKind::Let {
+            pat,
+            init: Some(init),
+            diverge,
+            ty,
+        } = &at.stmt.kind
+        else {
+            return None;
+        };
         let subject = self.subject(init);
         let out = self.pat(pat, Some(&subject));
         let rule = out.changed.then(|| out.rule.clone()).flatten()?;
@@ -644,12 +978,21 @@ impl<'a> Cx<'a> {
                 // The whole value under one name, or nothing at all.
                 if let [bound] = &bounds[..]
                     && let Some(payload) = &bound.payload
-                    && matches!(subject, Subject::Plain(_) | Subject::Known(_) | Subject::Fine(_))
+                    && matches!(
+                        subject,
+                        Subject::Plain(_) | Subject::Known(_) | Subject::Fine(_)
+                    )
                     && !matches!(pat.kind, crate::syntax::PatKind::Tuple(_))
                 {
-                    let (text, _) = self.let_for(bound, payload, &[Span::new(at.stmt.span.hi, at.block.span.hi)])?;
+                    let (text, _) = self.let_for(
+                        bound,
+                        payload,
+                        &[Span::new(at.stmt.span.hi, at.block.span.hi)],
+                    )?;
                     if text.is_empty() {
-                        return Some(EditGroup::one(self.delete_stmt(at.stmt, at.block, at.at, &rule)?));
+                        return Some(EditGroup::one(
+                            self.delete_stmt(at.stmt, at.block, at.at, &rule)?,
+                        ));
                     }
                     let lo = at.stmt.attrs.last().map_or(at.stmt.span.lo, |attr| {
                         let rest = &self.text[attr.span.hi..];
@@ -661,14 +1004,20 @@ impl<'a> Cx<'a> {
                     let effects = self.effects_of(&subject);
                     return match effects.first() {
                         Some(text) => self.edit(at.stmt.span, text.clone(), &rule),
-                        None => Some(EditGroup::one(self.delete_stmt(at.stmt, at.block, at.at, &rule)?)),
+                        None => Some(EditGroup::one(
+                            self.delete_stmt(at.stmt, at.block, at.at, &rule)?,
+                        )),
                     };
                 }
                 // Part of a larger pattern: only that part changes.
                 let mut edits = vec![Edit::new(pat.span, out.text.clone(), &rule)];
                 self.scrutinee_edits(init, &subject, &rule, &mut edits);
                 if diverge.is_some() {
-                    edits.push(Edit::new(Span::new(init.span.hi, at.stmt.span.hi), ";", &rule));
+                    edits.push(Edit::new(
+                        Span::new(init.span.hi, at.stmt.span.hi),
+                        ";",
+                        &rule,
+                    ));
                 }
                 (!self.is_frozen(at.stmt.span)).then_some(EditGroup { edits })
             }
@@ -678,12 +1027,21 @@ impl<'a> Cx<'a> {
 
 enum Chain {
     Never(String),
-    Changed { edits: Vec<Edit>, lets: Vec<String>, rule: String, n_left: usize },
+    Changed {
+        edits: Vec<Edit>,
+        lets: Vec<String>,
+        rule: String,
+        n_left: usize,
+    },
 }
 
 /// `feature = "x"` as the tokens print it, without the blanks that printing adds.
 fn tidy_tokens(tokens: &str) -> String {
-    tokens.replace(" (", "(").replace("( ", "(").replace(" )", ")").replace(" ,", ",")
+    tokens
+        .replace(" (", "(")
+        .replace("( ", "(")
+        .replace(" )", ")")
+        .replace(" ,", ",")
 }
 
 /// Arms that earlier ones leave nothing for. With `outs`, patterns as they are rewritten; `Never` arms are left out.
@@ -711,7 +1069,11 @@ fn unreachable(cx: &Cx<'_>, arms: &[Arm], outs: Option<&[PatOut]>) -> Vec<usize>
 enum Simple {
     Wild,
     /// Name, how many siblings there are in all (none: unknown), parts.
-    Ctor { name: String, siblings: Option<Vec<(String, usize)>>, parts: Vec<Simple> },
+    Ctor {
+        name: String,
+        siblings: Option<Vec<(String, usize)>>,
+        parts: Vec<Simple>,
+    },
     Or(Vec<Simple>),
     /// Something that covers no more than itself.
     Opaque(String),
@@ -726,86 +1088,163 @@ fn simplify(cx: &Cx<'_>, pat: &Pat, rewritten: bool) -> Simple {
             Some(Res::Variant(def, at)) => (def, at),
             Some(Res::Def(def)) if matches!(cx.world.defs[def].kind, DefKind::Struct { .. }) => {
                 let name = cx.world.defs[def].name.clone();
-                return Simple::Ctor { siblings: Some(vec![(name.clone(), parts.len())]), name, parts };
+                return Simple::Ctor {
+                    siblings: Some(vec![(name.clone(), parts.len())]),
+                    name,
+                    parts,
+                };
             }
             _ => return Simple::Opaque(text.to_owned()),
         };
-        if rewritten && cx.rules.enums.iter().any(|rule| rule.def == def && rule.survivor == at) {
+        if rewritten
+            && cx
+                .rules
+                .enums
+                .iter()
+                .any(|rule| rule.def == def && rule.survivor == at)
+        {
             return parts.into_iter().next().unwrap_or(Simple::Wild);
         }
-        let DefKind::Enum { variants, .. } = &cx.world.defs[def].kind else { return Simple::Opaque(text.to_owned()) };
+        let DefKind::Enum { variants, .. } = &cx.world.defs[def].kind else {
+            return Simple::Opaque(text.to_owned());
+        };
         let arity = variants[at].fields.len();
         let mut parts = parts;
         parts.resize(arity, Simple::Wild);
-        let siblings = variants.iter().map(|variant| (variant.name.clone(), variant.fields.len())).collect();
-        Simple::Ctor { name: variants[at].name.clone(), siblings: Some(siblings), parts }
+        let siblings = variants
+            .iter()
+            .map(|variant| (variant.name.clone(), variant.fields.len()))
+            .collect();
+        Simple::Ctor {
+            name: variants[at].name.clone(),
+            siblings: Some(siblings),
+            parts,
+        }
     };
     match &pat.kind {
         PatKind::Wild | PatKind::Rest => Simple::Wild,
-        PatKind::Ident { name, sub, .. } => match cx.an.paths.get(&name.span.lo).filter(|found| found.path.span == name.span) {
+        PatKind::Ident { name, sub, .. } => match cx
+            .an
+            .paths
+            .get(&name.span.lo)
+            .filter(|found| found.path.span == name.span)
+        {
             Some(found) => ctor(&found.path.clone(), vec![]),
-            None => sub.as_ref().map_or(Simple::Wild, |sub| simplify(cx, sub, rewritten)),
+            None => sub
+                .as_ref()
+                .map_or(Simple::Wild, |sub| simplify(cx, sub, rewritten)),
         },
         PatKind::Path(path) => ctor(path, vec![]),
         PatKind::TupleStruct { path, elems } => {
             if elems.iter().any(|elem| matches!(elem.kind, PatKind::Rest)) {
-                return if elems.len() == 1 { ctor(path, vec![]) } else { Simple::Opaque(text.to_owned()) };
+                return if elems.len() == 1 {
+                    ctor(path, vec![])
+                } else {
+                    Simple::Opaque(text.to_owned())
+                };
             }
-            ctor(path, elems.iter().map(|elem| simplify(cx, elem, rewritten)).collect())
+            ctor(
+                path,
+                elems
+                    .iter()
+                    .map(|elem| simplify(cx, elem, rewritten))
+                    .collect(),
+            )
         }
         PatKind::Tuple(elems) => {
             if elems.iter().any(|elem| matches!(elem.kind, PatKind::Rest)) {
                 return Simple::Opaque(text.to_owned());
             }
-            let parts: Vec<Simple> = elems.iter().map(|elem| simplify(cx, elem, rewritten)).collect();
-            Simple::Ctor { name: "()".into(), siblings: Some(vec![("()".into(), parts.len())]), parts }
+            let parts: Vec<Simple> = elems
+                .iter()
+                .map(|elem| simplify(cx, elem, rewritten))
+                .collect();
+            Simple::Ctor {
+                name: "()".into(),
+                siblings: Some(vec![("()".into(), parts.len())]),
+                parts,
+            }
         }
         PatKind::Struct { path, fields, .. } => {
             // A wrapper that is gone is its payload.
             if rewritten && let Some(Retired::Wrapper(rule)) = cx.retired_path(path) {
-                return fields.iter().find(|field| field.name.text == rule.spec.payload).map_or(Simple::Wild, |field| match &field.pat.kind {
-                    PatKind::TupleStruct { elems, .. } if elems.len() == 1 => simplify(cx, &elems[0], rewritten),
-                    _ => Simple::Wild,
-                });
+                return fields
+                    .iter()
+                    .find(|field| field.name.text == rule.spec.payload)
+                    .map_or(Simple::Wild, |field| match &field.pat.kind {
+                        PatKind::TupleStruct { elems, .. } if elems.len() == 1 => {
+                            simplify(cx, &elems[0], rewritten)
+                        }
+                        _ => Simple::Wild,
+                    });
             }
             let (name, members, siblings) = match cx.an.path(path).map(|found| found.res.clone()) {
                 Some(Res::Variant(def, at)) => match &cx.world.defs[def].kind {
                     DefKind::Enum { variants, .. } => {
-                        let siblings = variants.iter().map(|variant| (variant.name.clone(), variant.fields.len())).collect();
+                        let siblings = variants
+                            .iter()
+                            .map(|variant| (variant.name.clone(), variant.fields.len()))
+                            .collect();
                         (variants[at].name.clone(), &variants[at].fields, siblings)
                     }
                     _ => return Simple::Opaque(text.to_owned()),
                 },
                 Some(Res::Def(def)) => match &cx.world.defs[def].kind {
-                    DefKind::Struct { fields, .. } => (cx.world.defs[def].name.clone(), fields, vec![(cx.world.defs[def].name.clone(), fields.len())]),
+                    DefKind::Struct { fields, .. } => (
+                        cx.world.defs[def].name.clone(),
+                        fields,
+                        vec![(cx.world.defs[def].name.clone(), fields.len())],
+                    ),
                     _ => return Simple::Opaque(text.to_owned()),
                 },
                 _ => return Simple::Opaque(text.to_owned()),
             };
             let parts = members
                 .iter()
-                .map(|(member, _)| fields.iter().find(|field| field.name.text == *member).map_or(Simple::Wild, |field| simplify(cx, &field.pat, rewritten)))
+                .map(|(member, _)| {
+                    fields
+                        .iter()
+                        .find(|field| field.name.text == *member)
+                        .map_or(Simple::Wild, |field| simplify(cx, &field.pat, rewritten))
+                })
                 .collect();
-            Simple::Ctor { name, siblings: Some(siblings), parts }
+            Simple::Ctor {
+                name,
+                siblings: Some(siblings),
+                parts,
+            }
         }
         PatKind::Slice(elems) => {
             // Slices of the same shape are compared part by part; how long a slice may be is not known.
-            let is_rest = |elem: &Pat| matches!(&elem.kind, PatKind::Rest) || matches!(&elem.kind, PatKind::Ident { sub: Some(sub), .. } if matches!(sub.kind, PatKind::Rest));
+            let is_rest = |elem: &Pat| {
+                matches!(&elem.kind, PatKind::Rest)
+                    || matches!(&elem.kind, PatKind::Ident { sub: Some(sub), .. } if matches!(sub.kind, PatKind::Rest))
+            };
             let rest = elems.iter().position(is_rest);
-            let parts: Vec<Simple> = elems.iter().filter(|elem| !is_rest(elem)).map(|elem| simplify(cx, elem, rewritten)).collect();
+            let parts: Vec<Simple> = elems
+                .iter()
+                .filter(|elem| !is_rest(elem))
+                .map(|elem| simplify(cx, elem, rewritten))
+                .collect();
             let name = match rest {
                 Some(at) => format!("[{at}..{}]", elems.len() - at - 1),
                 None => format!("[{}]", elems.len()),
             };
-            Simple::Ctor { name, siblings: None, parts }
+            Simple::Ctor {
+                name,
+                siblings: None,
+                parts,
+            }
         }
         PatKind::Or(cases) => {
-            let live = cases.iter().filter(|case| {
-                !(rewritten && matches!(cx.pat_kind(case), Kind::Never))
-            });
+            let live = cases
+                .iter()
+                .filter(|case| !(rewritten && matches!(cx.pat_kind(case), Kind::Never)));
             Simple::Or(live.map(|case| simplify(cx, case, rewritten)).collect())
         }
-        PatKind::Paren(inner) | PatKind::Ref { inner, .. } | PatKind::Type { inner, .. } => simplify(cx, inner, rewritten),
+        PatKind::Paren(inner) | PatKind::Ref { inner, .. } | PatKind::Type { inner, .. } => {
+            simplify(cx, inner, rewritten)
+        }
         _ => Simple::Opaque(text.to_owned()),
     }
 }
@@ -814,10 +1253,21 @@ impl<'a> Cx<'a> {
     fn pat_kind(&self, pat: &Pat) -> Kind {
         // Only whether a variant is gone is asked.
         match &pat.kind {
-            crate::syntax::PatKind::Path(path) | crate::syntax::PatKind::TupleStruct { path, .. } => match self.an.path(path).map(|found| found.res.clone()) {
-                Some(crate::world::Res::Variant(def, at)) if self.rules.enums.iter().any(|rule| rule.def == def && rule.survivor != at) => Kind::Never,
-                _ => Kind::Sometimes,
-            },
+            crate::syntax::PatKind::Path(path)
+            | crate::syntax::PatKind::TupleStruct { path, .. } => {
+                match self.an.path(path).map(|found| found.res.clone()) {
+                    Some(crate::world::Res::Variant(def, at))
+                        if self
+                            .rules
+                            .enums
+                            .iter()
+                            .any(|rule| rule.def == def && rule.survivor != at) =>
+                    {
+                        Kind::Never
+                    }
+                    _ => Kind::Sometimes,
+                }
+            }
             _ => Kind::Sometimes,
         }
     }
@@ -825,7 +1275,9 @@ impl<'a> Cx<'a> {
 
 /// Whether a row matches something that the rows above do not.
 fn useful(rows: &[Vec<Simple>], row: &[Simple]) -> bool {
-    let Some((head, tail)) = row.split_first() else { return rows.is_empty() };
+    let Some((head, tail)) = row.split_first() else {
+        return rows.is_empty();
+    };
     // Or-patterns in earlier rows count as several rows.
     let mut expanded: Vec<Vec<Simple>> = Vec::new();
     for row in rows {
@@ -860,16 +1312,26 @@ fn useful(rows: &[Vec<Simple>], row: &[Simple]) -> bool {
                 Simple::Ctor { siblings, .. } => siblings.clone(),
                 _ => None,
             });
-            let present = |name: &str| expanded.iter().any(|row| matches!(&row[0], Simple::Ctor { name: other, .. } if other == name));
+            let present = |name: &str| {
+                expanded
+                    .iter()
+                    .any(|row| matches!(&row[0], Simple::Ctor { name: other, .. } if other == name))
+            };
             match siblings {
-                Some(siblings) if siblings.iter().all(|(name, _)| present(name)) => siblings.iter().any(|(name, arity)| {
-                    let rows = specialize(&expanded, name, *arity);
-                    let mut row = vec![Simple::Wild; *arity];
-                    row.extend(tail.iter().cloned());
-                    useful(&rows, &row)
-                }),
+                Some(siblings) if siblings.iter().all(|(name, _)| present(name)) => {
+                    siblings.iter().any(|(name, arity)| {
+                        let rows = specialize(&expanded, name, *arity);
+                        let mut row = vec![Simple::Wild; *arity];
+                        row.extend(tail.iter().cloned());
+                        useful(&rows, &row)
+                    })
+                }
                 _ => {
-                    let rows: Vec<Vec<Simple>> = expanded.iter().filter(|row| matches!(row[0], Simple::Wild)).map(|row| row[1..].to_vec()).collect();
+                    let rows: Vec<Vec<Simple>> = expanded
+                        .iter()
+                        .filter(|row| matches!(row[0], Simple::Wild))
+                        .map(|row| row[1..].to_vec())
+                        .collect();
                     useful(&rows, tail)
                 }
             }
@@ -898,7 +1360,9 @@ fn specialize(rows: &[Vec<Simple>], name: &str, arity: usize) -> Vec<Vec<Simple>
                 out.extend(row[1..].iter().cloned());
                 Some(out)
             }
-            Simple::Ctor { name: other, parts, .. } if other == name => {
+            Simple::Ctor {
+                name: other, parts, ..
+            } if other == name => {
                 let mut out = parts.clone();
                 out.extend(row[1..].iter().cloned());
                 Some(out)

@@ -4,7 +4,9 @@ use super::known::Code;
 use super::nodes::Parent;
 use super::*;
 use crate::edit::{Edit, EditGroup};
-use crate::syntax::trivia::{self, indent_of, line_end, line_start, next_line, reindent, starts_line};
+use crate::syntax::trivia::{
+    self, indent_of, line_end, line_start, next_line, reindent, starts_line,
+};
 use crate::syntax::{Block, BlockFlavour, PatKind, Stmt, StmtKind};
 
 /// What stays of a construct.
@@ -45,26 +47,45 @@ pub struct BlockText {
 
 impl<'a> Cx<'a> {
     pub fn indent_unit(&self, at: usize) -> &'static str {
-        if indent_of(self.text, at).contains('\t') || (indent_of(self.text, at).is_empty() && self.text.contains("\n\t")) { "\t" } else { "    " }
+        if indent_of(self.text, at).contains('\t')
+            || (indent_of(self.text, at).is_empty() && self.text.contains("\n\t"))
+        {
+            "\t"
+        } else {
+            "    "
+        }
     }
 
     /// What a block holds, with replacements made in it.
     pub fn block_text(&self, block: &Block, edits: &[(Span, String)]) -> BlockText {
         let inside = Span::new(block.span.lo + 1, block.span.hi - 1);
-        let (text, tail) = self.apply_in(inside, edits, block.stmts.last().map(|stmt| stmt.span.hi));
+        let (text, tail) =
+            self.apply_in(inside, edits, block.stmts.last().map(|stmt| stmt.span.hi));
         let start = text.len() - text.trim_start().len();
         // A comment behind the opening brace stays on a line of its own.
         let inner = text.trim();
-        let first = block.stmts.first().map_or(block.span.lo, |stmt| stmt.span.lo);
+        let first = block
+            .stmts
+            .first()
+            .map_or(block.span.lo, |stmt| stmt.span.lo);
         let comments = trivia::comments(self.text, Span::new(inside.lo, first.max(inside.lo)));
-        let first_at = comments.first().map_or(first, |comment| comment.span.lo.min(first));
-        let indent = if self.text[block.span.lo..first_at.max(block.span.lo)].contains('\n') { indent_of(self.text, first_at) } else { indent_of(self.text, block.span.lo) };
+        let first_at = comments
+            .first()
+            .map_or(first, |comment| comment.span.lo.min(first));
+        let indent = if self.text[block.span.lo..first_at.max(block.span.lo)].contains('\n') {
+            indent_of(self.text, first_at)
+        } else {
+            indent_of(self.text, block.span.lo)
+        };
         let last = block.stmts.last();
         let tail_expr = last.and_then(|stmt| match &stmt.kind {
             StmtKind::Expr { expr, semi: false } => Some(expr),
             _ => None,
         });
-        let declares = block.stmts.iter().any(|stmt| matches!(stmt.kind, StmtKind::Let { .. } | StmtKind::Item(_)));
+        let declares = block
+            .stmts
+            .iter()
+            .any(|stmt| matches!(stmt.kind, StmtKind::Let { .. } | StmtKind::Item(_)));
         let has_comments = {
             let mut at = inside.lo;
             let mut any = false;
@@ -86,7 +107,12 @@ impl<'a> Cx<'a> {
     }
 
     /// A stretch with replacements made, and where a position in it has gone.
-    fn apply_in(&self, span: Span, edits: &[(Span, String)], mark: Option<usize>) -> (String, Option<usize>) {
+    fn apply_in(
+        &self,
+        span: Span,
+        edits: &[(Span, String)],
+        mark: Option<usize>,
+    ) -> (String, Option<usize>) {
         let mut out = String::new();
         let mut at = span.lo;
         let mut marked = None;
@@ -117,28 +143,60 @@ impl<'a> Cx<'a> {
     /// The body of an arm or branch, with replacements made in it.
     pub fn body_of(&self, expr: &Expr, edits: &[(Span, String)]) -> Body {
         match &expr.kind {
-            ExprKind::Block { label: None, flavour: BlockFlavour::Plain, block } if expr.attrs.is_empty() => {
+            ExprKind::Block {
+                label: None,
+                flavour: BlockFlavour::Plain,
+                block,
+            } if expr.attrs.is_empty() => {
                 let text = self.block_text(block, edits);
-                if text.inner.is_empty() { Body::Nothing } else { Body::Block(text) }
+                if text.inner.is_empty() {
+                    Body::Nothing
+                } else {
+                    Body::Block(text)
+                }
             }
             _ => {
                 let (text, _) = self.apply_in(expr.span, edits, None);
-                let prec = if edits.iter().any(|(span, _)| *span == expr.span) { Prec::Unary } else { nodes::prec(expr) };
-                let prec = if text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.') { Prec::Tight } else { prec };
-                Body::Expr(Code { text, prec, block_like: nodes::is_block_like(expr) })
+                let prec = if edits.iter().any(|(span, _)| *span == expr.span) {
+                    Prec::Unary
+                } else {
+                    nodes::prec(expr)
+                };
+                let prec = if text
+                    .chars()
+                    .all(|c| c.is_alphanumeric() || c == '_' || c == '.')
+                {
+                    Prec::Tight
+                } else {
+                    prec
+                };
+                Body::Expr(Code {
+                    text,
+                    prec,
+                    block_like: nodes::is_block_like(expr),
+                })
             }
         }
     }
 
     pub fn body_of_block(&self, block: &Block, edits: &[(Span, String)]) -> Body {
         let text = self.block_text(block, edits);
-        if text.inner.is_empty() { Body::Nothing } else { Body::Block(text) }
+        if text.inner.is_empty() {
+            Body::Nothing
+        } else {
+            Body::Block(text)
+        }
     }
 
     /// Puts `rest` in the place of `expr`.
     pub fn emit(&self, expr: &'a Expr, rest: Rest) -> Option<EditGroup> {
         match self.nodes.parent(expr) {
-            Some(Parent::Stmt { stmt, block, at }) if stmt.attrs.iter().all(|attr| attr.path != "cfg" && attr.path != "cfg_attr") => {
+            Some(Parent::Stmt { stmt, block, at })
+                if stmt
+                    .attrs
+                    .iter()
+                    .all(|attr| attr.path != "cfg" && attr.path != "cfg_attr") =>
+            {
                 // Attributes of a construct that is gone (`allow` of a lint on it, say) go with it.
                 self.emit_stmt(expr, stmt, block, at, rest)
             }
@@ -149,7 +207,8 @@ impl<'a> Cx<'a> {
                 self.edit(expr.span, text, &rest.rule)
             }
             Some(Parent::Init { stmt, .. }) => self.emit_init(expr, stmt, rest),
-            Some(Parent::Expr(outer)) if matches!(&outer.kind, ExprKind::If { alt: Some(alt), .. } if alt.id == expr.id) => {
+            Some(Parent::Expr(outer)) if matches!(&outer.kind, ExprKind::If { alt: Some(alt), .. } if alt.id == expr.id) =>
+            {
                 // `else if …` becomes `else { … }`.
                 let indent = indent_of(self.text, expr.span.lo).to_owned();
                 let multi = self.src(expr.span).contains('\n');
@@ -160,17 +219,32 @@ impl<'a> Cx<'a> {
         }
     }
 
-    fn emit_stmt(&self, _expr: &'a Expr, stmt: &'a Stmt, block: &'a Block, at: usize, rest: Rest) -> Option<EditGroup> {
-        let StmtKind::Expr { semi, .. } = &stmt.kind else { return None };
+    fn emit_stmt(
+        &self,
+        _expr: &'a Expr,
+        stmt: &'a Stmt,
+        block: &'a Block,
+        at: usize,
+        rest: Rest,
+    ) -> Option<EditGroup> {
+        let StmtKind::Expr { semi, .. } = &stmt.kind else {
+            return None;
+        };
         let is_last = at + 1 == block.stmts.len();
         let is_tail = is_last && !semi;
         let eol = trivia::eol(self.text);
         let indent = indent_of(self.text, stmt.span.lo).to_owned();
         let own_line = starts_line(self.text, stmt.span.lo);
-        let declares = !rest.lets.iter().all(|text| !text.starts_with("let ")) || matches!(&rest.body, Body::Block(text) if text.declares);
+        let declares = !rest.lets.iter().all(|text| !text.starts_with("let "))
+            || matches!(&rest.body, Body::Block(text) if text.declares);
         if declares && !is_last {
             // Names must not be seen behind it.
-            let text = self.as_block(&rest, &indent, self.src(stmt.span).contains('\n') || matches!(&rest.body, Body::Block(text) if text.inner.contains('\n')));
+            let text = self.as_block(
+                &rest,
+                &indent,
+                self.src(stmt.span).contains('\n')
+                    || matches!(&rest.body, Body::Block(text) if text.inner.contains('\n')),
+            );
             return self.edit(stmt.span, text, &rest.rule);
         }
         let mut lines: Vec<String> = rest.before.clone();
@@ -198,7 +272,10 @@ impl<'a> Cx<'a> {
                 reindent(&text, &inner.indent, &indent)
             }
         };
-        if is_tail && matches!(rest.body, Body::Expr(ref code) if code.text == "()") && !lines.is_empty() {
+        if is_tail
+            && matches!(rest.body, Body::Expr(ref code) if code.text == "()")
+            && !lines.is_empty()
+        {
             last.clear();
         }
         if let Some(after) = &rest.after
@@ -211,13 +288,27 @@ impl<'a> Cx<'a> {
             lines.push(last);
         }
         if lines.is_empty() {
-            return Some(EditGroup::one(self.delete_stmt(stmt, block, at, &rest.rule)?));
+            return Some(EditGroup::one(
+                self.delete_stmt(stmt, block, at, &rest.rule)?,
+            ));
         }
-        let separator = if own_line { format!("{eol}{indent}") } else { " ".to_owned() };
+        let separator = if own_line {
+            format!("{eol}{indent}")
+        } else {
+            " ".to_owned()
+        };
         // A line comment must not swallow what follows on its line.
-        let text = if own_line { lines.join(&separator) } else { self.join_inline(&lines, eol, &indent) };
+        let text = if own_line {
+            lines.join(&separator)
+        } else {
+            self.join_inline(&lines, eol, &indent)
+        };
         let mut edits = vec![Edit::new(stmt.span, text.clone(), &rest.rule)];
-        if rest.after.is_some() && !self.text[stmt.span.hi..line_end(self.text, stmt.span.hi)].trim().is_empty() {
+        if rest.after.is_some()
+            && !self.text[stmt.span.hi..line_end(self.text, stmt.span.hi)]
+                .trim()
+                .is_empty()
+        {
             edits[0].text.push_str(&format!("{eol}{indent}"));
         }
         if self.is_frozen(stmt.span) {
@@ -230,7 +321,11 @@ impl<'a> Cx<'a> {
         let mut out = String::new();
         for (at, line) in lines.iter().enumerate() {
             if at > 0 {
-                if lines[at - 1].contains("//") { out.push_str(&format!("{eol}{indent}")) } else { out.push(' ') }
+                if lines[at - 1].contains("//") {
+                    out.push_str(&format!("{eol}{indent}"))
+                } else {
+                    out.push(' ')
+                }
             }
             out.push_str(line);
         }
@@ -238,33 +333,65 @@ impl<'a> Cx<'a> {
     }
 
     fn emit_init(&self, expr: &'a Expr, stmt: &'a Stmt, rest: Rest) -> Option<EditGroup> {
-        let StmtKind::Let { pat, .. } = &stmt.kind else { return None };
+        let StmtKind::Let { pat, .. } = &stmt.kind else {
+            return None;
+        };
         let eol = trivia::eol(self.text);
         let indent = indent_of(self.text, stmt.span.lo).to_owned();
         let simple = match &rest.body {
             Body::Expr(code) if rest.lets.is_empty() => Some(code.text.clone()),
-            Body::Block(text) if rest.lets.is_empty() && text.n_stmts == 1 && text.tail_end.is_some() && !text.has_comments => Some(reindent(&text.inner, &text.indent, &indent)),
+            Body::Block(text)
+                if rest.lets.is_empty()
+                    && text.n_stmts == 1
+                    && text.tail_end.is_some()
+                    && !text.has_comments =>
+            {
+                Some(reindent(&text.inner, &text.indent, &indent))
+            }
             _ => None,
         };
         if let Some(text) = simple {
             // `let x = x;` says nothing.
-            if let PatKind::Ident { name, by_ref: false, mutable: false, sub: None } = &pat.kind
+            if let PatKind::Ident {
+                name,
+                by_ref: false,
+                mutable: false,
+                sub: None,
+            } = &pat.kind
                 && name.text == text
                 && stmt.attrs.is_empty()
                 && let Some((stmt, block, at)) = self.nodes.statement(expr)
             {
-                return Some(EditGroup::one(self.delete_stmt(stmt, block, at, &rest.rule)?));
+                return Some(EditGroup::one(
+                    self.delete_stmt(stmt, block, at, &rest.rule)?,
+                ));
             }
             let mut edits = vec![Edit::new(expr.span, text, &rest.rule)];
             if !rest.before.is_empty() && starts_line(self.text, stmt.span.lo) {
-                let comments: String = rest.before.iter().map(|comment| format!("{comment}{eol}{indent}")).collect();
-                edits.push(Edit::new(Span::new(stmt.span.lo, stmt.span.lo), comments, &rest.rule));
+                let comments: String = rest
+                    .before
+                    .iter()
+                    .map(|comment| format!("{comment}{eol}{indent}"))
+                    .collect();
+                edits.push(Edit::new(
+                    Span::new(stmt.span.lo, stmt.span.lo),
+                    comments,
+                    &rest.rule,
+                ));
             }
             if let Some(after) = &rest.after {
                 if trivia::ends_line(self.text, stmt.span.hi) {
-                    edits.push(Edit::new(Span::new(stmt.span.hi, stmt.span.hi), format!(" {after}"), &rest.rule));
+                    edits.push(Edit::new(
+                        Span::new(stmt.span.hi, stmt.span.hi),
+                        format!(" {after}"),
+                        &rest.rule,
+                    ));
                 } else if !rest.before.is_empty() || starts_line(self.text, stmt.span.lo) {
-                    edits.push(Edit::new(Span::new(stmt.span.lo, stmt.span.lo), format!("{after}{eol}{indent}"), &rest.rule));
+                    edits.push(Edit::new(
+                        Span::new(stmt.span.lo, stmt.span.lo),
+                        format!("{after}{eol}{indent}"),
+                        &rest.rule,
+                    ));
                 }
             }
             edits.sort_by_key(|edit| edit.span.lo);
@@ -281,9 +408,21 @@ impl<'a> Cx<'a> {
     fn emit_nested(&self, expr: &'a Expr, rest: Rest) -> Option<EditGroup> {
         let indent = indent_of(self.text, expr.span.lo).to_owned();
         let code = match &rest.body {
-            Body::Expr(code) if rest.lets.is_empty() && rest.before.is_empty() => Some(code.clone()),
-            Body::Block(text) if rest.lets.is_empty() && text.n_stmts == 1 && text.tail_end.is_some() && !text.has_comments && rest.before.is_empty() => {
-                Some(Code { text: reindent(&text.inner, &text.indent, &indent), prec: Prec::Loose, block_like: text.tail_is_block })
+            Body::Expr(code) if rest.lets.is_empty() && rest.before.is_empty() => {
+                Some(code.clone())
+            }
+            Body::Block(text)
+                if rest.lets.is_empty()
+                    && text.n_stmts == 1
+                    && text.tail_end.is_some()
+                    && !text.has_comments
+                    && rest.before.is_empty() =>
+            {
+                Some(Code {
+                    text: reindent(&text.inner, &text.indent, &indent),
+                    prec: Prec::Loose,
+                    block_like: text.tail_is_block,
+                })
             }
             Body::Nothing if rest.lets.is_empty() => Some(Code::tight("()")),
             _ => None,
@@ -296,7 +435,9 @@ impl<'a> Cx<'a> {
                 }
                 let text = self.fit(expr, code.text, code.prec, code.block_like);
                 match &rest.after {
-                    Some(after) if trivia::ends_line(self.text, expr.span.hi) => format!("{text} {after}"),
+                    Some(after) if trivia::ends_line(self.text, expr.span.hi) => {
+                        format!("{text} {after}")
+                    }
                     _ => text,
                 }
             }
@@ -311,10 +452,22 @@ impl<'a> Cx<'a> {
 
     /// A name, a field or a call: needs no parentheses anywhere.
     fn looks_tight(&self, text: &str) -> bool {
-        let Ok(expr) = syn::parse_str::<syn::Expr>(text) else { return false };
+        let Ok(expr) = syn::parse_str::<syn::Expr>(text) else {
+            return false;
+        };
         let tight = matches!(
             expr,
-            syn::Expr::Path(_) | syn::Expr::MethodCall(_) | syn::Expr::Call(_) | syn::Expr::Field(_) | syn::Expr::Lit(_) | syn::Expr::Paren(_) | syn::Expr::Try(_) | syn::Expr::Macro(_) | syn::Expr::Index(_) | syn::Expr::Tuple(_) | syn::Expr::Array(_)
+            syn::Expr::Path(_)
+                | syn::Expr::MethodCall(_)
+                | syn::Expr::Call(_)
+                | syn::Expr::Field(_)
+                | syn::Expr::Lit(_)
+                | syn::Expr::Paren(_)
+                | syn::Expr::Try(_)
+                | syn::Expr::Macro(_)
+                | syn::Expr::Index(_)
+                | syn::Expr::Tuple(_)
+                | syn::Expr::Array(_)
         );
         proc_macro2::extra::invalidate_current_thread_spans();
         tight
@@ -331,7 +484,11 @@ impl<'a> Cx<'a> {
             Body::Nothing => {}
             Body::Expr(code) => lines.push(code.text.clone()),
             Body::Block(text) => {
-                lines.push(if multi { reindent(&text.inner, &text.indent, &inner_indent) } else { text.inner.clone() });
+                lines.push(if multi {
+                    reindent(&text.inner, &text.indent, &inner_indent)
+                } else {
+                    text.inner.clone()
+                });
             }
         }
         if let (Some(after), Some(last)) = (&rest.after, lines.last_mut()) {
@@ -343,7 +500,10 @@ impl<'a> Cx<'a> {
         }
         let any_comment = lines.iter().any(|line| line.contains("//"));
         if multi || any_comment {
-            format!("{{{eol}{inner_indent}{}{eol}{indent}}}", lines.join(&format!("{eol}{inner_indent}")))
+            format!(
+                "{{{eol}{inner_indent}{}{eol}{indent}}}",
+                lines.join(&format!("{eol}{inner_indent}"))
+            )
         } else {
             format!("{{ {} }}", lines.join(" "))
         }
@@ -366,13 +526,24 @@ impl<'a> Cx<'a> {
             lo = line_start(text, lo);
             hi = next_line(text, hi);
             // Comments above that stand in a paragraph with this statement alone.
-            let next_blank = text[hi..line_end(text, hi)].trim().is_empty() || text[hi..].trim_start().starts_with('}');
-            let bound = if at == 0 { block.span.lo + 1 } else { block.stmts[at - 1].span.hi };
+            let next_blank = text[hi..line_end(text, hi)].trim().is_empty()
+                || text[hi..].trim_start().starts_with('}');
+            let bound = if at == 0 {
+                block.span.lo + 1
+            } else {
+                block.stmts[at - 1].span.hi
+            };
             let mut top = lo;
             while top > 0 {
                 let above = line_start(text, top - 1);
                 let line = text[above..top].trim();
-                if above >= bound && (line.starts_with("//") || (line.starts_with("/*") && line.ends_with("*/"))) { top = above } else { break }
+                if above >= bound
+                    && (line.starts_with("//") || (line.starts_with("/*") && line.ends_with("*/")))
+                {
+                    top = above
+                } else {
+                    break;
+                }
             }
             if top < lo && next_blank {
                 let before_blank = top == 0 || {
@@ -386,9 +557,17 @@ impl<'a> Cx<'a> {
                 }
             }
             // Two blank lines in a row, or one behind the opening brace or before the closing one, would be left.
-            let above = if lo == 0 { "" } else { text[line_start(text, lo - 1)..lo].trim() };
+            let above = if lo == 0 {
+                ""
+            } else {
+                text[line_start(text, lo - 1)..lo].trim()
+            };
             let below = text[hi..line_end(text, hi)].trim();
-            if below.is_empty() && hi < text.len() && (above.is_empty() || above.ends_with('{')) && lo > 0 {
+            if below.is_empty()
+                && hi < text.len()
+                && (above.is_empty() || above.ends_with('{'))
+                && lo > 0
+            {
                 hi = next_line(text, hi);
             } else if above.is_empty() && lo > 0 && below.starts_with('}') {
                 lo = line_start(text, lo - 1);

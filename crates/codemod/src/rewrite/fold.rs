@@ -31,8 +31,18 @@ impl<'a> Cx<'a> {
                 let value = self.constant(inner)?;
                 self.edit(expr.span, value.to_string(), RULE)
             }
-            ExprKind::Binary { op: op @ (BinOp::And | BinOp::Or), lhs, rhs, .. } => self.fold_logic(expr, *op == BinOp::And, lhs, rhs),
-            ExprKind::Binary { op: op @ (BinOp::Eq | BinOp::Ne), lhs, rhs, .. } => {
+            ExprKind::Binary {
+                op: op @ (BinOp::And | BinOp::Or),
+                lhs,
+                rhs,
+                ..
+            } => self.fold_logic(expr, *op == BinOp::And, lhs, rhs),
+            ExprKind::Binary {
+                op: op @ (BinOp::Eq | BinOp::Ne),
+                lhs,
+                rhs,
+                ..
+            } => {
                 let is_bool = |expr: &Expr| matches!(expr.kind, ExprKind::Lit(LitKind::Bool(_)));
                 let literal = |expr: &Expr| match expr.kind {
                     ExprKind::Lit(LitKind::Bool(value)) => Some(value),
@@ -41,16 +51,28 @@ impl<'a> Cx<'a> {
                 let ours = self.constant(lhs).or(self.constant(rhs));
                 ours?;
                 match (literal(lhs), literal(rhs)) {
-                    (Some(a), Some(b)) => self.edit(expr.span, ((a == b) == (*op == BinOp::Eq)).to_string(), RULE),
+                    (Some(a), Some(b)) => self.edit(
+                        expr.span,
+                        ((a == b) == (*op == BinOp::Eq)).to_string(),
+                        RULE,
+                    ),
                     (Some(value), None) | (None, Some(value)) => {
-                        let other = if is_bool(lhs) || self.constant(lhs).is_some() { rhs } else { lhs };
+                        let other = if is_bool(lhs) || self.constant(lhs).is_some() {
+                            rhs
+                        } else {
+                            lhs
+                        };
                         let keep = value == (*op == BinOp::Eq);
                         let text = self.src(other.span);
                         if keep {
                             let text = self.fit(expr, text.to_owned(), prec(other), false);
                             self.edit(expr.span, text, RULE)
                         } else {
-                            let text = if prec(other) < Prec::Unary { format!("!({text})") } else { format!("!{text}") };
+                            let text = if prec(other) < Prec::Unary {
+                                format!("!({text})")
+                            } else {
+                                format!("!{text}")
+                            };
                             let text = self.fit(expr, text, Prec::Unary, false);
                             self.edit(expr.span, text, RULE)
                         }
@@ -58,51 +80,105 @@ impl<'a> Cx<'a> {
                     (None, None) => None,
                 }
             }
-            ExprKind::If { cond, alt: Some(alt), .. } if self.constant(cond).is_none() => self.else_if(alt),
-            ExprKind::If { cond, then, alt, .. } => match self.constant(cond)? {
-                true => self.emit(expr, Rest { lets: vec![], body: self.body_of_block(then, &[]), before: vec![], after: None, rule: RULE.into() }),
+            ExprKind::If {
+                cond,
+                alt: Some(alt),
+                ..
+            } if self.constant(cond).is_none() => self.else_if(alt),
+            ExprKind::If {
+                cond, then, alt, ..
+            } => match self.constant(cond)? {
+                true => self.emit(
+                    expr,
+                    Rest {
+                        lets: vec![],
+                        body: self.body_of_block(then, &[]),
+                        before: vec![],
+                        after: None,
+                        rule: RULE.into(),
+                    },
+                ),
                 false => self.if_false(expr, alt.as_deref(), RULE),
             },
-            ExprKind::While { cond, label: None, body } if self.constant(cond).is_none() => {
+            ExprKind::While {
+                cond,
+                label: None,
+                body,
+            } if self.constant(cond).is_none() => {
                 if !self.runs_once(body) || !matches!(cond.kind, ExprKind::Let { .. }) {
                     return None;
                 }
                 self.edit(Span::new(expr.span.lo, cond.span.lo), "if ", RULE)
             }
-            ExprKind::For { label: None, pat, iter, body } if self.runs_once(body) => {
+            ExprKind::For {
+                label: None,
+                pat,
+                iter,
+                body,
+            } if self.runs_once(body) => {
                 let ty = self.an.ty(iter);
                 let text = self.src(iter.span);
-                let text = if prec(iter) < Prec::Tight { format!("({text})") } else { text.to_owned() };
+                let text = if prec(iter) < Prec::Tight {
+                    format!("({text})")
+                } else {
+                    text.to_owned()
+                };
                 let is_slice = |ty: &Type| match ty {
                     Type::Slice(_) => true,
                     Type::Adt(def, _) => Some(*def) == self.world.canonical("std::vec::Vec"),
                     _ => false,
                 };
                 let next = match self.world.iterator_item(ty, &|_| vec![]) {
-                    None if matches!(ty, Type::Ref(false, inner) if is_slice(inner)) => format!("{}.first()", text.trim_start_matches('&')),
+                    None if matches!(ty, Type::Ref(false, inner) if is_slice(inner)) => {
+                        format!("{}.first()", text.trim_start_matches('&'))
+                    }
                     Some(_) => format!("{text}.next()"),
                     None => format!("{text}.into_iter().next()"),
                 };
-                self.edit(Span::new(expr.span.lo, iter.span.hi), format!("if let Some({}) = {next}", self.src(pat.span)), RULE)
+                self.edit(
+                    Span::new(expr.span.lo, iter.span.hi),
+                    format!("if let Some({}) = {next}", self.src(pat.span)),
+                    RULE,
+                )
             }
             ExprKind::While { cond, label, body } => match self.constant(cond)? {
                 true => {
-                    let label = label.as_ref().map_or(String::new(), |label| format!("{}: ", self.src(label.span)));
-                    self.edit(Span::new(expr.span.lo, body.span.lo), format!("{label}loop "), RULE)
+                    let label = label
+                        .as_ref()
+                        .map_or(String::new(), |label| format!("{}: ", self.src(label.span)));
+                    self.edit(
+                        Span::new(expr.span.lo, body.span.lo),
+                        format!("{label}loop "),
+                        RULE,
+                    )
                 }
                 false => match self.nodes.parent(expr) {
-                    Some(Parent::Stmt { stmt, block, at }) => Some(EditGroup::one(self.delete_stmt(stmt, block, at, RULE)?)),
+                    Some(Parent::Stmt { stmt, block, at }) => {
+                        Some(EditGroup::one(self.delete_stmt(stmt, block, at, RULE)?))
+                    }
                     _ => None,
                 },
             },
-            ExprKind::Match { scrutinee, arms, .. } if self.constant(scrutinee).is_some() => self.fold_match(expr, scrutinee, arms),
+            ExprKind::Match {
+                scrutinee, arms, ..
+            } if self.constant(scrutinee).is_some() => self.fold_match(expr, scrutinee, arms),
             ExprKind::Match { arms, .. } => arms.iter().find_map(|arm| {
                 let guard = arm.guard.as_ref()?;
                 // A guard that never holds is left for its arm to be seen.
-                self.constant(guard)?.then(|| self.edit(Span::new(arm.pat.span.hi, guard.span.hi), "", RULE)).flatten()
+                self.constant(guard)?
+                    .then(|| self.edit(Span::new(arm.pat.span.hi, guard.span.hi), "", RULE))
+                    .flatten()
             }),
-            ExprKind::Macro(mac) if matches!(&mac.args, MacroArgs::Matches { guard: Some(guard), .. } if self.constant(guard).is_some()) => {
-                let MacroArgs::Matches { pat, guard: Some(guard), value } = &mac.args else { return None };
+            ExprKind::Macro(mac) if matches!(&mac.args, MacroArgs::Matches { guard: Some(guard), .. } if self.constant(guard).is_some()) =>
+            {
+                let MacroArgs::Matches {
+                    pat,
+                    guard: Some(guard),
+                    value,
+                } = &mac.args
+                else {
+                    return None;
+                };
                 match self.constant(guard)? {
                     true => self.edit(Span::new(pat.span.hi, guard.span.hi), "", RULE),
                     false if self.is_pure(value) => self.edit(expr.span, "false", RULE),
@@ -111,24 +187,50 @@ impl<'a> Cx<'a> {
             }
             ExprKind::Macro(mac) => self.fold_assert(expr, mac),
             ExprKind::MethodCall { .. } if self.predicate(expr).is_some() => self.predicate(expr),
-            ExprKind::MethodCall { recv, method, args, parens, .. } if method.text == "map" && args.len() == 1 => {
+            ExprKind::MethodCall {
+                recv,
+                method,
+                args,
+                parens,
+                ..
+            } if method.text == "map" && args.len() == 1 => {
                 // `map(|x| x)`, where the closure did something before.
-                let ExprKind::Closure { params, body, .. } = &args[0].kind else { return None };
-                let [(pat, None)] = &params[..] else { return None };
-                let crate::syntax::PatKind::Ident { name, by_ref: false, sub: None, .. } = &pat.kind else { return None };
+                let ExprKind::Closure { params, body, .. } = &args[0].kind else {
+                    return None;
+                };
+                let [(pat, None)] = &params[..] else {
+                    return None;
+                };
+                let crate::syntax::PatKind::Ident {
+                    name,
+                    by_ref: false,
+                    sub: None,
+                    ..
+                } = &pat.kind
+                else {
+                    return None;
+                };
                 let same = self.an.local(body) == Some(*self.an.bound_at.get(&name.span.lo)?);
-                (same && !self.is_as_it_was(args[0].span)).then(|| self.edit(Span::new(recv.span.hi, parens.hi), "", RULE)).flatten()
+                (same && !self.is_as_it_was(args[0].span))
+                    .then(|| self.edit(Span::new(recv.span.hi, parens.hi), "", RULE))
+                    .flatten()
             }
-            ExprKind::MethodCall { recv, method, args, .. } if args.len() == 1 => {
+            ExprKind::MethodCall {
+                recv, method, args, ..
+            } if args.len() == 1 => {
                 let value = self.constant(recv)?;
                 match (method.text.as_str(), value) {
                     ("then", true) => match &args[0].kind {
-                        ExprKind::Closure { params, body, .. } if params.is_empty() && !known::leaves_closure(body) => {
+                        ExprKind::Closure { params, body, .. }
+                            if params.is_empty() && !known::leaves_closure(body) =>
+                        {
                             self.edit(expr.span, format!("Some({})", self.src(body.span)), RULE)
                         }
                         _ => None,
                     },
-                    ("then_some", true) => self.edit(expr.span, format!("Some({})", self.src(args[0].span)), RULE),
+                    ("then_some", true) => {
+                        self.edit(expr.span, format!("Some({})", self.src(args[0].span)), RULE)
+                    }
                     ("then" | "then_some", false) => self.edit(expr.span, "None", RULE),
                     _ => None,
                 }
@@ -137,29 +239,52 @@ impl<'a> Cx<'a> {
                 // A statement that only asked: `memory.is_gpu();`
                 self.constant(expr)?;
                 match self.nodes.parent(expr) {
-                    Some(Parent::Stmt { stmt, block, at }) if matches!(stmt.kind, StmtKind::Expr { semi: true, .. }) => {
+                    Some(Parent::Stmt { stmt, block, at })
+                        if matches!(stmt.kind, StmtKind::Expr { semi: true, .. }) =>
+                    {
                         Some(EditGroup::one(self.delete_stmt(stmt, block, at, RULE)?))
                     }
                     _ => None,
                 }
             }
-            ExprKind::Block { label: None, flavour: BlockFlavour::Plain, block } => self.unwrap_block(expr, block),
+            ExprKind::Block {
+                label: None,
+                flavour: BlockFlavour::Plain,
+                block,
+            } => self.unwrap_block(expr, block),
             _ => None,
         }
     }
 
     /// `match true { true => a, false => b }`, by the arm that is taken.
-    fn fold_match(&self, expr: &'a Expr, scrutinee: &'a Expr, arms: &'a [crate::syntax::Arm]) -> Option<EditGroup> {
+    fn fold_match(
+        &self,
+        expr: &'a Expr,
+        scrutinee: &'a Expr,
+        arms: &'a [crate::syntax::Arm],
+    ) -> Option<EditGroup> {
         let value = self.constant(scrutinee)?.to_string();
         let other = (value != "true").to_string();
         for arm in arms {
             let pat = self.src(arm.pat.span);
-            if arm.guard.is_some() || arm.attrs.iter().any(|attr| attr.path == "cfg") || !(pat == value || pat == other || pat == "_") {
+            if arm.guard.is_some()
+                || arm.attrs.iter().any(|attr| attr.path == "cfg")
+                || !(pat == value || pat == other || pat == "_")
+            {
                 return None;
             }
             if pat != other {
                 let before = self.comments_in(Span::new(arm.pat.span.hi, arm.body.span.lo));
-                return self.emit(expr, Rest { lets: vec![], body: self.body_of(&arm.body, &[]), before, after: None, rule: RULE.into() });
+                return self.emit(
+                    expr,
+                    Rest {
+                        lets: vec![],
+                        body: self.body_of(&arm.body, &[]),
+                        before,
+                        after: None,
+                        rule: RULE.into(),
+                    },
+                );
             }
         }
         None
@@ -167,33 +292,84 @@ impl<'a> Cx<'a> {
 
     /// `else { if … }` that this run has left is `else if …`.
     fn else_if(&self, alt: &'a Expr) -> Option<EditGroup> {
-        let ExprKind::Block { label: None, flavour: BlockFlavour::Plain, block } = &alt.kind else { return None };
-        let [only] = &block.stmts[..] else { return None };
-        let StmtKind::Expr { expr: inner, .. } = &only.kind else { return None };
-        let room = [Span::new(block.span.lo + 1, only.span.lo), Span::new(only.span.hi, block.span.hi - 1)];
-        let is_if = matches!(inner.kind, ExprKind::If { .. }) && only.attrs.is_empty() && inner.attrs.is_empty();
-        if !is_if || self.is_as_it_was(alt.span) || room.iter().any(|span| !trivia::comments(self.text, *span).is_empty()) {
+        let ExprKind::Block {
+            label: None,
+            flavour: BlockFlavour::Plain,
+            block,
+        } = &alt.kind
+        else {
+            return None;
+        };
+        let [only] = &block.stmts[..] else {
+            return None;
+        };
+        let StmtKind::Expr { expr: inner, .. } = &only.kind else {
+            return None;
+        };
+        let room = [
+            Span::new(block.span.lo + 1, only.span.lo),
+            Span::new(only.span.hi, block.span.hi - 1),
+        ];
+        let is_if = matches!(inner.kind, ExprKind::If { .. })
+            && only.attrs.is_empty()
+            && inner.attrs.is_empty();
+        if !is_if
+            || self.is_as_it_was(alt.span)
+            || room
+                .iter()
+                .any(|span| !trivia::comments(self.text, *span).is_empty())
+        {
             return None;
         }
         // Theirs, if both stood there like this.
         let original = self.rope.original();
-        let behind_else = self.rope.exact_origin(block.span.lo).is_some_and(|at| original[..at].trim_end().ends_with("else"));
-        if behind_else && self.rope.exact_origin(inner.span.lo).is_some_and(|at| original[at..].starts_with("if")) {
+        let behind_else = self
+            .rope
+            .exact_origin(block.span.lo)
+            .is_some_and(|at| original[..at].trim_end().ends_with("else"));
+        if behind_else
+            && self
+                .rope
+                .exact_origin(inner.span.lo)
+                .is_some_and(|at| original[at..].starts_with("if"))
+        {
             return None;
         }
-        let text = trivia::reindent(self.src(inner.span), indent_of(self.text, inner.span.lo), indent_of(self.text, alt.span.lo));
+        let text = trivia::reindent(
+            self.src(inner.span),
+            indent_of(self.text, inner.span.lo),
+            indent_of(self.text, alt.span.lo),
+        );
         self.edit(alt.span, text, RULE)
     }
 
     /// `let x = x;` since this run.
     pub fn same_again(&self, at: &super::nodes::LetStmt<'a>) -> Option<EditGroup> {
-        let StmtKind::Let { pat, init: Some(init), diverge: None, ty: None } = &at.stmt.kind else { return None };
-        let crate::syntax::PatKind::Ident { name, by_ref: false, mutable: false, sub: None } = &pat.kind else { return None };
+        let StmtKind::Let {
+            pat,
+            init: Some(init),
+            diverge: None,
+            ty: None,
+        } = &at.stmt.kind
+        else {
+            return None;
+        };
+        let crate::syntax::PatKind::Ident {
+            name,
+            by_ref: false,
+            mutable: false,
+            sub: None,
+        } = &pat.kind
+        else {
+            return None;
+        };
         let same = matches!(&init.kind, ExprKind::Path(path) if path.segs.len() == 1 && path.last().name.text == name.text);
         if !same || !at.stmt.attrs.is_empty() || self.is_as_it_was(at.stmt.span) {
             return None;
         }
-        Some(EditGroup::one(self.delete_stmt(at.stmt, at.block, at.at, RULE)?))
+        Some(EditGroup::one(
+            self.delete_stmt(at.stmt, at.block, at.at, RULE)?,
+        ))
     }
 
     /// A loop whose body, since this run changed it, always leaves by its end: it runs once at most.
@@ -205,7 +381,12 @@ impl<'a> Cx<'a> {
         let mut jumps = false;
         for stmt in &body.stmts {
             if let StmtKind::Expr { expr, .. } = &stmt.kind {
-                crate::analysis::walk(expr, &mut |inner| jumps |= matches!(inner.kind, ExprKind::Continue { .. } | ExprKind::Break { .. }));
+                crate::analysis::walk(expr, &mut |inner| {
+                    jumps |= matches!(
+                        inner.kind,
+                        ExprKind::Continue { .. } | ExprKind::Break { .. }
+                    )
+                });
             }
         }
         // As it was, it was theirs: only what this run made unconditional is taken up.
@@ -220,8 +401,25 @@ impl<'a> Cx<'a> {
 
     /// A closure that answers the same whatever it is given: `is_some_and(|x| true)` is `is_some()`.
     fn predicate(&self, expr: &'a Expr) -> Option<EditGroup> {
-        let ExprKind::MethodCall { recv, method, args, parens, .. } = &expr.kind else { return None };
-        let ExprKind::Closure { params, body, is_async: false, .. } = &args.last()?.kind else { return None };
+        let ExprKind::MethodCall {
+            recv,
+            method,
+            args,
+            parens,
+            ..
+        } = &expr.kind
+        else {
+            return None;
+        };
+        let ExprKind::Closure {
+            params,
+            body,
+            is_async: false,
+            ..
+        } = &args.last()?.kind
+        else {
+            return None;
+        };
         let value = self.constant(body)?;
         if params.len() != 1 {
             return None;
@@ -237,40 +435,95 @@ impl<'a> Cx<'a> {
             ("any", false, 1) if self.is_pure(recv) => self.edit(expr.span, "false", RULE),
             // What lets everything through is not there.
             ("filter", true, 1) => self.edit(Span::new(recv.span.hi, parens.hi), "", RULE),
-            ("map_or", true, 2) if is_option && matches!(args[0].kind, ExprKind::Lit(LitKind::Bool(false))) => self.edit(call, "is_some()", RULE),
+            ("map_or", true, 2)
+                if is_option && matches!(args[0].kind, ExprKind::Lit(LitKind::Bool(false))) =>
+            {
+                self.edit(call, "is_some()", RULE)
+            }
             _ => None,
         }
     }
 
     /// `let mut n = 0; n = value;` where the assignment was conditional before: it is the first value now.
     pub fn assigned_at_once(&self, at: &super::nodes::LetStmt<'a>) -> Option<EditGroup> {
-        let StmtKind::Let { pat, init: Some(init), diverge: None, ty } = &at.stmt.kind else { return None };
-        let crate::syntax::PatKind::Ident { name, by_ref: false, mutable: true, sub: None } = &pat.kind else { return None };
+        let StmtKind::Let {
+            pat,
+            init: Some(init),
+            diverge: None,
+            ty,
+        } = &at.stmt.kind
+        else {
+            return None;
+        };
+        let crate::syntax::PatKind::Ident {
+            name,
+            by_ref: false,
+            mutable: true,
+            sub: None,
+        } = &pat.kind
+        else {
+            return None;
+        };
         let next = at.block.stmts.get(at.at + 1)?;
-        let StmtKind::Expr { expr, semi: true } = &next.kind else { return None };
-        let ExprKind::Assign { lhs, rhs } = &expr.kind else { return None };
+        let StmtKind::Expr { expr, semi: true } = &next.kind else {
+            return None;
+        };
+        let ExprKind::Assign { lhs, rhs } = &expr.kind else {
+            return None;
+        };
         let local = *self.an.bound_at.get(&name.span.lo)?;
-        if self.an.local(lhs) != Some(local) || !self.is_pure(init) || known::mentions_local(self, rhs, local) || !at.stmt.attrs.is_empty() || !next.attrs.is_empty() {
+        if self.an.local(lhs) != Some(local)
+            || !self.is_pure(init)
+            || known::mentions_local(self, rhs, local)
+            || !at.stmt.attrs.is_empty()
+            || !next.attrs.is_empty()
+        {
             return None;
         }
         // Side by side since this run, not before.
-        if self.is_as_it_was(at.stmt.span.to(next.span)) || !trivia::comments(self.text, Span::new(at.stmt.span.hi, next.span.lo)).is_empty() {
+        if self.is_as_it_was(at.stmt.span.to(next.span))
+            || !trivia::comments(self.text, Span::new(at.stmt.span.hi, next.span.lo)).is_empty()
+        {
             return None;
         }
-        let ty = ty.as_ref().map_or(String::new(), |ty| format!(": {}", self.src(ty.span)));
-        let text = format!("let mut {}{ty} = {};", self.src(name.span), self.src(rhs.span));
+        let ty = ty
+            .as_ref()
+            .map_or(String::new(), |ty| format!(": {}", self.src(ty.span)));
+        let text = format!(
+            "let mut {}{ty} = {};",
+            self.src(name.span),
+            self.src(rhs.span)
+        );
         self.edit(Span::new(at.stmt.span.lo, next.span.hi), text, RULE)
     }
 
     /// `let x = value; x` as a block's end, where the `let` is of this run's making.
     pub fn let_and_return(&self, at: &super::nodes::LetStmt<'a>) -> Option<EditGroup> {
-        let StmtKind::Let { pat, init: Some(init), diverge: None, ty: None } = &at.stmt.kind else { return None };
-        let crate::syntax::PatKind::Ident { name, by_ref: false, mutable: false, sub: None } = &pat.kind else { return None };
+        let StmtKind::Let {
+            pat,
+            init: Some(init),
+            diverge: None,
+            ty: None,
+        } = &at.stmt.kind
+        else {
+            return None;
+        };
+        let crate::syntax::PatKind::Ident {
+            name,
+            by_ref: false,
+            mutable: false,
+            sub: None,
+        } = &pat.kind
+        else {
+            return None;
+        };
         let last = at.block.stmts.get(at.at + 1)?;
         if at.at + 2 != at.block.stmts.len() || !at.stmt.attrs.is_empty() {
             return None;
         }
-        let StmtKind::Expr { expr, semi: false } = &last.kind else { return None };
+        let StmtKind::Expr { expr, semi: false } = &last.kind else {
+            return None;
+        };
         let local = *self.an.bound_at.get(&name.span.lo)?;
         if self.an.local(expr) != Some(local) || self.an.locals[local].uses.len() != 1 {
             return None;
@@ -283,43 +536,91 @@ impl<'a> Cx<'a> {
         if !trivia::comments(self.text, between).is_empty() {
             return None;
         }
-        self.edit(Span::new(at.stmt.span.lo, last.span.hi), self.src(init.span), RULE)
+        self.edit(
+            Span::new(at.stmt.span.lo, last.span.hi),
+            self.src(init.span),
+            RULE,
+        )
     }
 
     /// `{ x }` that this run has left where a value alone can stand.
     fn unwrap_block(&self, expr: &'a Expr, block: &'a crate::syntax::Block) -> Option<EditGroup> {
         let stands_alone = match self.nodes.parent(expr)? {
-            Parent::Stmt { stmt, block: outer, at } => at + 1 == outer.stmts.len() && matches!(stmt.kind, StmtKind::Expr { semi: false, .. }),
+            Parent::Stmt {
+                stmt,
+                block: outer,
+                at,
+            } => {
+                at + 1 == outer.stmts.len()
+                    && matches!(stmt.kind, StmtKind::Expr { semi: false, .. })
+            }
             Parent::Init { .. } => true,
             _ => false,
         };
-        let [only] = &block.stmts[..] else { return None };
-        let StmtKind::Expr { expr: inner, semi: false } = &only.kind else { return None };
-        let room = [Span::new(block.span.lo + 1, only.span.lo), Span::new(only.span.hi, block.span.hi - 1)];
-        if !stands_alone || !expr.attrs.is_empty() || room.iter().any(|span| !trivia::comments(self.text, *span).is_empty()) {
+        let [only] = &block.stmts[..] else {
+            return None;
+        };
+        let StmtKind::Expr {
+            expr: inner,
+            semi: false,
+        } = &only.kind
+        else {
+            return None;
+        };
+        let room = [
+            Span::new(block.span.lo + 1, only.span.lo),
+            Span::new(only.span.hi, block.span.hi - 1),
+        ];
+        if !stands_alone
+            || !expr.attrs.is_empty()
+            || room
+                .iter()
+                .any(|span| !trivia::comments(self.text, *span).is_empty())
+        {
             return None;
         }
         // Theirs stays: the braces are as they were written.
         let original = self.rope.original();
-        let (lo, hi) = (self.rope.origin(expr.span.lo), self.rope.origin(expr.span.hi - 1) + 1);
+        let (lo, hi) = (
+            self.rope.origin(expr.span.lo),
+            self.rope.origin(expr.span.hi - 1) + 1,
+        );
         let labelled = original[..lo].trim_end().ends_with(':');
         let _ = hi;
         if !labelled && (self.is_as_it_was(expr.span) || original[lo..].starts_with('{')) {
             return None;
         }
-        self.edit(expr.span, trivia::reindent(self.src(inner.span), indent_of(self.text, inner.span.lo), indent_of(self.text, expr.span.lo)), RULE)
+        self.edit(
+            expr.span,
+            trivia::reindent(
+                self.src(inner.span),
+                indent_of(self.text, inner.span.lo),
+                indent_of(self.text, expr.span.lo),
+            ),
+            RULE,
+        )
     }
 
     /// Statements behind one that leaves, where it did so only under a condition before this run.
     pub fn behind_a_jump(&self, block: &'a crate::syntax::Block) -> Option<EditGroup> {
         let leaves = |stmt: &crate::syntax::Stmt| match &stmt.kind {
-            StmtKind::Expr { expr, .. } => matches!(expr.kind, ExprKind::Return(_) | ExprKind::Break { .. } | ExprKind::Continue { .. }) && stmt.attrs.is_empty(),
+            StmtKind::Expr { expr, .. } => {
+                matches!(
+                    expr.kind,
+                    ExprKind::Return(_) | ExprKind::Break { .. } | ExprKind::Continue { .. }
+                ) && stmt.attrs.is_empty()
+            }
             _ => false,
         };
         let at = block.stmts.iter().position(leaves)?;
         let stmt = &block.stmts[at];
-        let StmtKind::Expr { expr, .. } = &stmt.kind else { return None };
-        let is_body = matches!(self.nodes.owners.get(&block.span.lo), Some(nodes::Owner::Function(_)));
+        let StmtKind::Expr { expr, .. } = &stmt.kind else {
+            return None;
+        };
+        let is_body = matches!(
+            self.nodes.owners.get(&block.span.lo),
+            Some(nodes::Owner::Function(_))
+        );
         let original = self.rope.original();
         let value = match &expr.kind {
             ExprKind::Return(Some(value)) if is_body => Some(self.src(value.span).to_owned()),
@@ -328,7 +629,11 @@ impl<'a> Cx<'a> {
         match block.stmts[at + 1..].last() {
             Some(last) => {
                 // Side by side since this run, not before.
-                if self.is_as_it_was(stmt.span.to(block.stmts[at + 1].span)) || block.stmts[at + 1..].iter().any(|stmt| matches!(stmt.kind, StmtKind::Item(_))) {
+                if self.is_as_it_was(stmt.span.to(block.stmts[at + 1].span))
+                    || block.stmts[at + 1..]
+                        .iter()
+                        .any(|stmt| matches!(stmt.kind, StmtKind::Item(_)))
+                {
                     return None;
                 }
                 match value {
@@ -340,13 +645,23 @@ impl<'a> Cx<'a> {
                 // `return x;` as a function's end, since this run.
                 let value = value?;
                 let lo = self.rope.origin(stmt.span.hi - 1) + 1;
-                let rest = original.get(lo..self.rope.origin(block.span.hi - 1)).unwrap_or("");
-                (rest.contains('}') || rest.contains(';')).then(|| self.edit(stmt.span, value, RULE)).flatten()
+                let rest = original
+                    .get(lo..self.rope.origin(block.span.hi - 1))
+                    .unwrap_or("");
+                (rest.contains('}') || rest.contains(';'))
+                    .then(|| self.edit(stmt.span, value, RULE))
+                    .flatten()
             }
         }
     }
 
-    fn fold_logic(&self, expr: &'a Expr, is_and: bool, lhs: &'a Expr, rhs: &'a Expr) -> Option<EditGroup> {
+    fn fold_logic(
+        &self,
+        expr: &'a Expr,
+        is_and: bool,
+        lhs: &'a Expr,
+        rhs: &'a Expr,
+    ) -> Option<EditGroup> {
         // The link that goes takes the operator and the room next to it; the rest keeps its line breaks and comments.
         let drop_left = |cx: &Self| {
             let need = matches!(cx.nodes.parent(expr), Some(Parent::Expr(outer)) if prec(rhs) < needed(outer, expr));
@@ -374,7 +689,8 @@ impl<'a> Cx<'a> {
                 Some(Parent::Expr(outer)) => prec(inner) >= needed(outer, expr),
                 _ => true,
             };
-            fits.then(|| cx.edit(expr.span, cx.src(inner.span), RULE)).flatten()
+            fits.then(|| cx.edit(expr.span, cx.src(inner.span), RULE))
+                .flatten()
         };
         if let Some(value) = self.constant(lhs) {
             return match value == is_and {
@@ -390,7 +706,9 @@ impl<'a> Cx<'a> {
             return bare(self, lhs).or_else(|| drop_right(self));
         }
         // x && false, x || true: x is evaluated all the same.
-        self.is_pure(lhs).then(|| self.edit(expr.span, value.to_string(), RULE)).flatten()
+        self.is_pure(lhs)
+            .then(|| self.edit(expr.span, value.to_string(), RULE))
+            .flatten()
     }
 
     /// An `if` whose condition never holds.
@@ -398,7 +716,11 @@ impl<'a> Cx<'a> {
         let parent = self.nodes.parent(expr);
         let as_else = match parent {
             Some(Parent::Expr(outer)) => match &outer.kind {
-                ExprKind::If { alt: Some(outer_alt), then, .. } if outer_alt.id == expr.id => Some(then),
+                ExprKind::If {
+                    alt: Some(outer_alt),
+                    then,
+                    ..
+                } if outer_alt.id == expr.id => Some(then),
                 _ => None,
             },
             _ => None,
@@ -406,7 +728,9 @@ impl<'a> Cx<'a> {
         match alt {
             None => match (as_else, parent) {
                 (Some(then), _) => self.edit(Span::new(then.span.hi, expr.span.hi), "", rule),
-                (None, Some(Parent::Stmt { stmt, block, at })) => Some(EditGroup::one(self.delete_stmt(stmt, block, at, rule)?)),
+                (None, Some(Parent::Stmt { stmt, block, at })) => {
+                    Some(EditGroup::one(self.delete_stmt(stmt, block, at, rule)?))
+                }
                 _ => self.edit(expr.span, "{}", rule),
             },
             Some(alt) => match &alt.kind {
@@ -415,7 +739,16 @@ impl<'a> Cx<'a> {
                     if as_else.is_some() {
                         return self.edit(Span::new(expr.span.lo, alt.span.lo), "", rule);
                     }
-                    self.emit(expr, Rest { lets: vec![], body: self.body_of_block(block, &[]), before: vec![], after: None, rule: rule.into() })
+                    self.emit(
+                        expr,
+                        Rest {
+                            lets: vec![],
+                            body: self.body_of_block(block, &[]),
+                            before: vec![],
+                            after: None,
+                            rule: rule.into(),
+                        },
+                    )
                 }
                 _ => None,
             },
@@ -423,7 +756,9 @@ impl<'a> Cx<'a> {
     }
 
     fn fold_assert(&self, expr: &'a Expr, mac: &'a crate::syntax::MacroCall) -> Option<EditGroup> {
-        let MacroArgs::Exprs { args, .. } = &mac.args else { return None };
+        let MacroArgs::Exprs { args, .. } = &mac.args else {
+            return None;
+        };
         let name = mac.path.last().name.text.as_str();
         let holds = match name {
             "assert" | "debug_assert" => self.constant(&args.first()?.value)?,
@@ -444,7 +779,10 @@ impl<'a> Cx<'a> {
         }
         match self.nodes.parent(expr) {
             Some(Parent::Stmt { stmt, block, at }) => {
-                if at + 1 == block.stmts.len() && matches!(stmt.kind, StmtKind::Expr { semi: false, .. }) && block.stmts.len() == 1 {
+                if at + 1 == block.stmts.len()
+                    && matches!(stmt.kind, StmtKind::Expr { semi: false, .. })
+                    && block.stmts.len() == 1
+                {
                     return self.edit(stmt.span, "", RULE);
                 }
                 Some(EditGroup::one(self.delete_stmt(stmt, block, at, RULE)?))

@@ -32,11 +32,19 @@ pub struct Code {
 
 impl Code {
     pub fn tight(text: impl Into<String>) -> Self {
-        Code { text: text.into(), prec: Prec::Tight, block_like: false }
+        Code {
+            text: text.into(),
+            prec: Prec::Tight,
+            block_like: false,
+        }
     }
 
     pub fn at_least(&self, need: Prec) -> String {
-        if self.prec < need || (self.block_like && need > Prec::Loose) { format!("({})", self.text) } else { self.text.clone() }
+        if self.prec < need || (self.block_like && need > Prec::Loose) {
+            format!("({})", self.text)
+        } else {
+            self.text.clone()
+        }
     }
 }
 
@@ -85,16 +93,49 @@ pub enum Red {
 }
 
 const OPTION_METHODS: &[&str] = &[
-    "unwrap", "expect", "unwrap_or", "unwrap_or_else", "unwrap_or_default", "unwrap_unchecked", "ok_or", "ok_or_else", "is_some",
-    "is_none", "is_some_and", "is_none_or", "map", "map_or", "map_or_else", "and_then", "as_ref", "as_mut", "take", "cloned", "copied",
-    "inspect", "or", "or_else", "filter", "iter", "into_iter", "as_deref", "zip", "and", "xor", "flatten", "insert", "replace",
+    "unwrap",
+    "expect",
+    "unwrap_or",
+    "unwrap_or_else",
+    "unwrap_or_default",
+    "unwrap_unchecked",
+    "ok_or",
+    "ok_or_else",
+    "is_some",
+    "is_none",
+    "is_some_and",
+    "is_none_or",
+    "map",
+    "map_or",
+    "map_or_else",
+    "and_then",
+    "as_ref",
+    "as_mut",
+    "take",
+    "cloned",
+    "copied",
+    "inspect",
+    "or",
+    "or_else",
+    "filter",
+    "iter",
+    "into_iter",
+    "as_deref",
+    "zip",
+    "and",
+    "xor",
+    "flatten",
+    "insert",
+    "replace",
 ];
 
 impl<'a> Cx<'a> {
     /// Parentheses, `&` and `*` taken off.
     pub fn strip<'e>(&self, expr: &'e Expr) -> &'e Expr {
         match &expr.kind {
-            ExprKind::Paren(inner) | ExprKind::Ref { inner, .. } | ExprKind::Deref(inner) => self.strip(inner),
+            ExprKind::Paren(inner) | ExprKind::Ref { inner, .. } | ExprKind::Deref(inner) => {
+                self.strip(inner)
+            }
             _ => expr,
         }
     }
@@ -120,7 +161,11 @@ impl<'a> Cx<'a> {
     }
 
     pub fn code(&self, expr: &Expr) -> Code {
-        Code { text: self.src(expr.span).to_owned(), prec: prec(expr), block_like: is_block_like(expr) }
+        Code {
+            text: self.src(expr.span).to_owned(),
+            prec: prec(expr),
+            block_like: is_block_like(expr),
+        }
     }
 
     /// The local that a chain begins with.
@@ -129,7 +174,9 @@ impl<'a> Cx<'a> {
             ExprKind::Path(_) => self.an.local(expr),
             ExprKind::Field { base, .. } | ExprKind::Index { base, .. } => self.root(base),
             ExprKind::MethodCall { recv, .. } => self.root(recv),
-            ExprKind::Paren(inner) | ExprKind::Ref { inner, .. } | ExprKind::Deref(inner) => self.root(inner),
+            ExprKind::Paren(inner) | ExprKind::Ref { inner, .. } | ExprKind::Deref(inner) => {
+                self.root(inner)
+            }
             _ => None,
         }
     }
@@ -139,8 +186,11 @@ impl<'a> Cx<'a> {
         match &expr.kind {
             ExprKind::Paren(inner) => self.eval(inner),
             ExprKind::Field { base, member, .. } => {
-                let Retired::Wrapper(rule) = self.retired(self.an.ty(base))? else { return None };
-                (member.text == rule.spec.payload).then(|| Red::Some(self.payload(base, Mode::Place, &rule.spec.rule)))
+                let Retired::Wrapper(rule) = self.retired(self.an.ty(base))? else {
+                    return None;
+                };
+                (member.text == rule.spec.payload)
+                    .then(|| Red::Some(self.payload(base, Mode::Place, &rule.spec.rule)))
             }
             ExprKind::Ref { mutable, inner } => match self.eval_option(inner)? {
                 Red::Some(mut payload) => {
@@ -151,15 +201,26 @@ impl<'a> Cx<'a> {
                 }
                 _ => None,
             },
-            ExprKind::MethodCall { recv, method, args, .. } => self.eval_method(expr, recv, &method.text, args),
+            ExprKind::MethodCall {
+                recv, method, args, ..
+            } => self.eval_method(expr, recv, &method.text, args),
             // `Enum::method(&value)`
             ExprKind::Call { callee, args } if args.len() == 1 => {
-                let ExprKind::Path(path) = &callee.kind else { return None };
+                let ExprKind::Path(path) = &callee.kind else {
+                    return None;
+                };
                 let (retired, answer) = self.method_value(path)?;
                 let rule = retired.rule().to_owned();
                 match answer {
                     Answer::Always(value) if self.is_pure(&args[0]) => Some(Red::Bool(value, rule)),
-                    Answer::Always(value) => Some(Red::Expr(self.effect_then(self.an.ty(&args[0]), self.src(args[0].span), &value.to_string()), rule)),
+                    Answer::Always(value) => Some(Red::Expr(
+                        self.effect_then(
+                            self.an.ty(&args[0]),
+                            self.src(args[0].span),
+                            &value.to_string(),
+                        ),
+                        rule,
+                    )),
                     Answer::Some(mode) => Some(Red::Some(self.payload(&args[0], mode, &rule))),
                 }
             }
@@ -208,7 +269,13 @@ impl<'a> Cx<'a> {
         Red::Expr(self.value_code(&payload, true), rule)
     }
 
-    fn eval_method(&self, expr: &'a Expr, recv: &'a Expr, method: &str, args: &'a [Expr]) -> Option<Red> {
+    fn eval_method(
+        &self,
+        expr: &'a Expr,
+        recv: &'a Expr,
+        method: &str,
+        args: &'a [Expr],
+    ) -> Option<Red> {
         // Accessors and answers of the retired types themselves.
         if let Some(retired) = self.retired(self.an.ty(recv)) {
             let (always, some) = match &retired {
@@ -223,7 +290,10 @@ impl<'a> Cx<'a> {
                     return Some(Red::Bool(value, rule));
                 }
                 // What the receiver does besides giving the value is done all the same.
-                return Some(Red::Expr(self.effect_then(self.an.ty(recv), self.src(recv.span), &value.to_string()), rule));
+                return Some(Red::Expr(
+                    self.effect_then(self.an.ty(recv), self.src(recv.span), &value.to_string()),
+                    rule,
+                ));
             }
             if let Some(borrow) = some.and_then(|some| some.get(method))
                 && args.is_empty()
@@ -236,14 +306,20 @@ impl<'a> Cx<'a> {
                 return Some(Red::Some(self.payload(recv, mode, retired.rule())));
             }
             // A value of the new type in an old option's place, left by an earlier edit of ours.
-            let drops_nothing = !matches!(method, "unwrap_or" | "ok_or" | "or" | "xor" | "map_or") || args.first().is_none_or(|eager| self.may_be_dropped(eager));
-            if OPTION_METHODS.contains(&method) && drops_nothing && !self.has_own_method(&retired, method) && self.eval(recv).is_none() {
+            let drops_nothing = !matches!(method, "unwrap_or" | "ok_or" | "or" | "xor" | "map_or")
+                || args.first().is_none_or(|eager| self.may_be_dropped(eager));
+            if OPTION_METHODS.contains(&method)
+                && drops_nothing
+                && !self.has_own_method(&retired, method)
+                && self.eval(recv).is_none()
+            {
                 let payload = self.payload(recv, Mode::Place, retired.rule());
                 return self.option_method(expr, payload, method, args);
             }
         }
         // What is evaluated whether it is needed or not may do something.
-        if let ("unwrap_or" | "ok_or" | "or" | "xor" | "map_or", Some(eager)) = (method, args.first())
+        if let ("unwrap_or" | "ok_or" | "or" | "xor" | "map_or", Some(eager)) =
+            (method, args.first())
             && !self.may_be_dropped(eager)
         {
             return None;
@@ -251,19 +327,27 @@ impl<'a> Cx<'a> {
         match self.eval(recv)? {
             Red::Some(payload) => self.option_method(expr, payload, method, args),
             Red::Ok(payload) => match method {
-                "unwrap" | "expect" | "unwrap_or_default" | "unwrap_or" | "unwrap_or_else" => Some(self.payload_value(payload)),
+                "unwrap" | "expect" | "unwrap_or_default" | "unwrap_or" | "unwrap_or_else" => {
+                    Some(self.payload_value(payload))
+                }
                 "map_err" | "or_else" | "or" => Some(Red::Ok(payload)),
                 "is_ok" if !payload.effects => Some(Red::Bool(true, payload.rule)),
                 "is_err" if !payload.effects => Some(Red::Bool(false, payload.rule)),
                 "ok" => Some(Red::Some(payload)),
                 "map" | "and_then" => {
                     let code = self.apply(args.first()?, &payload)?;
-                    Some(if method == "map" { Red::OkCode(code, payload.rule) } else { Red::Expr(code, payload.rule) })
+                    Some(if method == "map" {
+                        Red::OkCode(code, payload.rule)
+                    } else {
+                        Red::Expr(code, payload.rule)
+                    })
                 }
                 _ => None,
             },
             Red::SomeCode(code, rule) => match method {
-                "unwrap" | "expect" | "unwrap_or" | "unwrap_or_else" | "unwrap_or_default" => Some(Red::Expr(code, rule)),
+                "unwrap" | "expect" | "unwrap_or" | "unwrap_or_else" | "unwrap_or_default" => {
+                    Some(Red::Expr(code, rule))
+                }
                 "ok_or" | "ok_or_else" => Some(Red::OkCode(code, rule)),
                 "or" | "or_else" => Some(Red::SomeCode(code, rule)),
                 "map" => {
@@ -273,7 +357,9 @@ impl<'a> Cx<'a> {
                 _ => None,
             },
             Red::OkCode(code, rule) => match method {
-                "unwrap" | "expect" | "unwrap_or" | "unwrap_or_else" | "unwrap_or_default" => Some(Red::Expr(code, rule)),
+                "unwrap" | "expect" | "unwrap_or" | "unwrap_or_else" | "unwrap_or_default" => {
+                    Some(Red::Expr(code, rule))
+                }
                 "map_err" | "or_else" => Some(Red::OkCode(code, rule)),
                 _ => None,
             },
@@ -284,20 +370,40 @@ impl<'a> Cx<'a> {
     /// `{ let _ = first; value }`; a lock that was bound to nothing the compiler would refuse, so that is dropped by name.
     fn effect_then(&self, ty: &Type, first: &str, value: &str) -> Code {
         let text = match ty {
-            Type::Adt(def, _) if matches!(self.world.defs[*def].name.as_str(), "MutexGuard" | "RwLockReadGuard" | "RwLockWriteGuard") => {
+            Type::Adt(def, _)
+                if matches!(
+                    self.world.defs[*def].name.as_str(),
+                    "MutexGuard" | "RwLockReadGuard" | "RwLockWriteGuard"
+                ) =>
+            {
                 format!("{{ drop({first}); {value} }}")
             }
             _ => format!("{{ let _ = {first}; {value} }}"),
         };
-        Code { text, prec: Prec::Tight, block_like: true }
+        Code {
+            text,
+            prec: Prec::Tight,
+            block_like: true,
+        }
     }
 
     fn has_own_method(&self, retired: &Retired<'_>, method: &str) -> bool {
-        let own = |def| self.world.impls_for(def).iter().any(|&id| self.world.impls[id].of_trait.is_none() && self.world.impls[id].fns.iter().any(|f| f.name == method));
+        let own = |def| {
+            self.world.impls_for(def).iter().any(|&id| {
+                self.world.impls[id].of_trait.is_none()
+                    && self.world.impls[id].fns.iter().any(|f| f.name == method)
+            })
+        };
         own(retired.def()) || own(retired.becomes())
     }
 
-    fn option_method(&self, expr: &'a Expr, mut payload: Payload, method: &str, args: &'a [Expr]) -> Option<Red> {
+    fn option_method(
+        &self,
+        expr: &'a Expr,
+        mut payload: Payload,
+        method: &str,
+        args: &'a [Expr],
+    ) -> Option<Red> {
         let rule = payload.rule.clone();
         Some(match method {
             "as_ref" | "as_deref" => {
@@ -317,7 +423,11 @@ impl<'a> Cx<'a> {
                 if later {
                     return None;
                 }
-                let owned = payload.root.is_some_and(|id| !matches!(self.an.locals[id].ty, Type::Ref(..))) && payload.place && !place.starts_with('*');
+                let owned = payload
+                    .root
+                    .is_some_and(|id| !matches!(self.an.locals[id].ty, Type::Ref(..)))
+                    && payload.place
+                    && !place.starts_with('*');
                 payload.mode = if owned { Mode::Move } else { Mode::Clone };
                 payload.taken = true;
                 Red::Some(payload)
@@ -326,14 +436,18 @@ impl<'a> Cx<'a> {
                 payload.mode = Mode::Clone;
                 Red::Some(payload)
             }
-            "unwrap" | "expect" | "unwrap_or" | "unwrap_or_else" | "unwrap_or_default" | "unwrap_unchecked" => self.payload_value(payload),
+            "unwrap" | "expect" | "unwrap_or" | "unwrap_or_else" | "unwrap_or_default"
+            | "unwrap_unchecked" => self.payload_value(payload),
             "ok_or" | "ok_or_else" => Red::Ok(payload),
             "or" | "or_else" | "xor" => Red::Some(payload),
             "is_some" if !payload.effects => Red::Bool(true, rule),
             "is_none" if !payload.effects => Red::Bool(false, rule),
             "is_some" | "is_none" => {
                 let value = method == "is_some";
-                Red::Expr(self.effect_then(&payload.ty, &payload.base.text, &value.to_string()), rule)
+                Red::Expr(
+                    self.effect_then(&payload.ty, &payload.base.text, &value.to_string()),
+                    rule,
+                )
             }
             "iter" | "iter_mut" | "into_iter" => {
                 let mode = match (method, payload.mode) {
@@ -341,14 +455,32 @@ impl<'a> Cx<'a> {
                     ("iter_mut", _) => Mode::Mut,
                     (_, mode) => mode,
                 };
-                let value = self.value_code(&Payload { mode, ..payload.clone() }, true).text;
+                let value = self
+                    .value_code(
+                        &Payload {
+                            mode,
+                            ..payload.clone()
+                        },
+                        true,
+                    )
+                    .text;
                 Red::Expr(Code::tight(format!("std::iter::once({value})")), rule)
             }
             "as_slice" => {
-                let value = self.value_code(&Payload { mode: Mode::Ref, ..payload.clone() }, true).text;
+                let value = self
+                    .value_code(
+                        &Payload {
+                            mode: Mode::Ref,
+                            ..payload.clone()
+                        },
+                        true,
+                    )
+                    .text;
                 Red::Expr(Code::tight(format!("std::slice::from_ref({value})")), rule)
             }
-            "is_some_and" | "is_none_or" | "and_then" => Red::Expr(self.apply(args.first()?, &payload)?, rule),
+            "is_some_and" | "is_none_or" | "and_then" => {
+                Red::Expr(self.apply(args.first()?, &payload)?, rule)
+            }
             "map" => Red::SomeCode(self.apply(args.first()?, &payload)?, rule),
             "map_or" | "map_or_else" => Red::Expr(self.apply(args.get(1)?, &payload)?, rule),
             _ => return None,
@@ -357,15 +489,28 @@ impl<'a> Cx<'a> {
 
     /// The beginning of a chain that is matched on as a whole.
     fn feeds_scrutinee(&self, expr: &'a Expr) -> bool {
-        let Some(Parent::Expr(outer)) = self.nodes.parent(expr) else { return false };
-        let ExprKind::MethodCall { recv, .. } = &outer.kind else { return false };
-        recv.id == expr.id && matches!(self.eval(outer), Some(Red::Some(_) | Red::SomeCode(..) | Red::Ok(_) | Red::OkCode(..))) && (self.in_scrutinee(outer) || self.feeds_scrutinee(outer))
+        let Some(Parent::Expr(outer)) = self.nodes.parent(expr) else {
+            return false;
+        };
+        let ExprKind::MethodCall { recv, .. } = &outer.kind else {
+            return false;
+        };
+        recv.id == expr.id
+            && matches!(
+                self.eval(outer),
+                Some(Red::Some(_) | Red::SomeCode(..) | Red::Ok(_) | Red::OkCode(..))
+            )
+            && (self.in_scrutinee(outer) || self.feeds_scrutinee(outer))
     }
 
     fn lacks_error_type(&self, expr: &Expr) -> bool {
         match self.nodes.parent(expr) {
-            Some(Parent::Init { stmt, .. }) => matches!(&stmt.kind, crate::syntax::StmtKind::Let { ty: None, .. }),
-            Some(Parent::Expr(outer)) => matches!(&outer.kind, ExprKind::MethodCall { recv, .. } if recv.id == expr.id),
+            Some(Parent::Init { stmt, .. }) => {
+                matches!(&stmt.kind, crate::syntax::StmtKind::Let { ty: None, .. })
+            }
+            Some(Parent::Expr(outer)) => {
+                matches!(&outer.kind, ExprKind::MethodCall { recv, .. } if recv.id == expr.id)
+            }
             _ => false,
         }
     }
@@ -374,30 +519,68 @@ impl<'a> Cx<'a> {
     fn may_be_dropped(&self, expr: &Expr) -> bool {
         let all = |exprs: &[Expr]| exprs.iter().all(|expr| self.may_be_dropped(expr));
         match &expr.kind {
-            ExprKind::Ref { inner, .. } | ExprKind::Deref(inner) | ExprKind::Paren(inner) | ExprKind::Not(inner) | ExprKind::Neg(inner) => self.may_be_dropped(inner),
+            ExprKind::Ref { inner, .. }
+            | ExprKind::Deref(inner)
+            | ExprKind::Paren(inner)
+            | ExprKind::Not(inner)
+            | ExprKind::Neg(inner) => self.may_be_dropped(inner),
             ExprKind::Cast { inner, .. } => self.may_be_dropped(inner),
             ExprKind::Field { base, .. } => self.may_be_dropped(base),
-            ExprKind::Binary { lhs, rhs, op, .. } => *op != crate::syntax::BinOp::AssignOp && self.may_be_dropped(lhs) && self.may_be_dropped(rhs),
+            ExprKind::Binary { lhs, rhs, op, .. } => {
+                *op != crate::syntax::BinOp::AssignOp
+                    && self.may_be_dropped(lhs)
+                    && self.may_be_dropped(rhs)
+            }
             ExprKind::Tuple(exprs) | ExprKind::Array(exprs) => all(exprs),
-            ExprKind::Struct { fields, .. } => fields.iter().all(|field| self.may_be_dropped(&field.value)),
+            ExprKind::Struct { fields, .. } => {
+                fields.iter().all(|field| self.may_be_dropped(&field.value))
+            }
             // Variants, tuple structs, and the constructors of `std`'s conventions.
             ExprKind::Call { callee, args } => {
-                let ExprKind::Path(path) = &callee.kind else { return false };
+                let ExprKind::Path(path) = &callee.kind else {
+                    return false;
+                };
                 let name = path.last().name.text.as_str();
-                let makes = name.starts_with(char::is_uppercase) || (path.segs.len() > 1 && matches!(name, "new" | "default" | "from" | "with_capacity" | "msg"));
+                let makes = name.starts_with(char::is_uppercase)
+                    || (path.segs.len() > 1
+                        && matches!(name, "new" | "default" | "from" | "with_capacity" | "msg"));
                 makes && all(args)
             }
-            ExprKind::MethodCall { recv, method, args, .. } => {
+            ExprKind::MethodCall {
+                recv, method, args, ..
+            } => {
                 let only_looks = matches!(
                     method.text.as_str(),
-                    "into" | "to_string" | "to_owned" | "clone" | "len" | "is_empty" | "as_str" | "as_ref" | "to_vec" | "cloned" | "copied" | "capacity" | "min" | "max"
-                ) || self.an.methods.get(&expr.id).is_some_and(|hit| hit.def.pure);
+                    "into"
+                        | "to_string"
+                        | "to_owned"
+                        | "clone"
+                        | "len"
+                        | "is_empty"
+                        | "as_str"
+                        | "as_ref"
+                        | "to_vec"
+                        | "cloned"
+                        | "copied"
+                        | "capacity"
+                        | "min"
+                        | "max"
+                ) || self
+                    .an
+                    .methods
+                    .get(&expr.id)
+                    .is_some_and(|hit| hit.def.pure);
                 only_looks && self.may_be_dropped(recv) && all(args)
             }
             ExprKind::Macro(mac) => {
-                let makes = matches!(mac.path.last().name.text.as_str(), "format" | "vec" | "anyhow" | "eyre" | "concat" | "stringify" | "file" | "line");
+                let makes = matches!(
+                    mac.path.last().name.text.as_str(),
+                    "format" | "vec" | "anyhow" | "eyre" | "concat" | "stringify" | "file" | "line"
+                );
                 match &mac.args {
-                    crate::syntax::MacroArgs::Exprs { args, .. } => makes && args.iter().all(|arg| self.may_be_dropped(&arg.value)),
+                    crate::syntax::MacroArgs::Exprs { args, .. } => {
+                        makes && args.iter().all(|arg| self.may_be_dropped(&arg.value))
+                    }
                     _ => makes && self.is_pure(expr),
                 }
             }
@@ -407,20 +590,35 @@ impl<'a> Cx<'a> {
 
     /// Whether the same place is looked at again behind a `take()`: what it left there was `None`.
     fn later_reads(&self, expr: &Expr, payload: &Payload) -> bool {
-        let Some(root) = payload.root else { return true };
+        let Some(root) = payload.root else {
+            return true;
+        };
         let local = &self.an.locals[root];
         let text = payload.base.text.as_str();
         let same_place = |at: usize| self.text[at..].starts_with(text);
         if local.kind == crate::analysis::LocalKind::SelfParam {
             // It outlives the function: any other look at it counts.
             let other = format!("{text}.");
-            return self.text.match_indices(&other).any(|(at, _)| !expr.span.contains(Span::new(at, at + other.len())));
+            return self
+                .text
+                .match_indices(&other)
+                .any(|(at, _)| !expr.span.contains(Span::new(at, at + other.len())));
         }
         // Round a loop again.
         let loops = self.nodes.ancestors(expr).iter().any(|outer| {
-            matches!(outer.kind, ExprKind::Loop { .. } | ExprKind::While { .. } | ExprKind::For { .. } | ExprKind::Closure { .. }) && !outer.span.contains(local.span)
+            matches!(
+                outer.kind,
+                ExprKind::Loop { .. }
+                    | ExprKind::While { .. }
+                    | ExprKind::For { .. }
+                    | ExprKind::Closure { .. }
+            ) && !outer.span.contains(local.span)
         });
-        loops || local.uses.iter().any(|at| at.span.lo >= expr.span.hi && same_place(at.span.lo))
+        loops
+            || local
+                .uses
+                .iter()
+                .any(|at| at.span.lo >= expr.span.hi && same_place(at.span.lo))
     }
 
     // --- payloads as text
@@ -433,14 +631,22 @@ impl<'a> Cx<'a> {
     /// The payload as a value. `free`: nothing is known of where it goes, so that a reborrow has to be spelled out.
     pub fn value_code(&self, payload: &Payload, free: bool) -> Code {
         let base = &payload.base;
-        let unary = |sigil: &str, of: &Code| Code { text: format!("{sigil}{}", of.at_least(Prec::Unary)), prec: Prec::Unary, block_like: false };
+        let unary = |sigil: &str, of: &Code| Code {
+            text: format!("{sigil}{}", of.at_least(Prec::Unary)),
+            prec: Prec::Unary,
+            block_like: false,
+        };
         match payload.mode {
             Mode::Ref => match &payload.ty {
-                Type::Ref(false, inner) if !matches!(**inner, Type::Ref(..)) => self.through(payload, inner, base.clone(), false),
-                Type::Ref(true, inner) if payload.place && free => match self.is_retired_itself(inner) {
-                    true => unary("&*", base),
-                    false => unary("&**", base),
-                },
+                Type::Ref(false, inner) if !matches!(**inner, Type::Ref(..)) => {
+                    self.through(payload, inner, base.clone(), false)
+                }
+                Type::Ref(true, inner) if payload.place && free => {
+                    match self.is_retired_itself(inner) {
+                        true => unary("&*", base),
+                        false => unary("&**", base),
+                    }
+                }
                 Type::Ref(..) => base.clone(),
                 Type::Unknown | Type::Var(_) => payload.full.clone(),
                 ty if self.is_retired_itself(ty) => unary("&", base),
@@ -448,7 +654,11 @@ impl<'a> Cx<'a> {
             },
             Mode::Mut => match &payload.ty {
                 Type::Ref(true, inner) if self.is_retired_itself(inner) => {
-                    if payload.place && free && self.used_later(payload) { unary("&mut *", base) } else { base.clone() }
+                    if payload.place && free && self.used_later(payload) {
+                        unary("&mut *", base)
+                    } else {
+                        base.clone()
+                    }
                 }
                 Type::Ref(..) => unary("&mut **", base),
                 Type::Unknown | Type::Var(_) => payload.full.clone(),
@@ -459,11 +669,15 @@ impl<'a> Cx<'a> {
                 if matches!(payload.ty, Type::Ref(..)) && payload.mode == Mode::Place {
                     return payload.full.clone();
                 }
-                if payload.place && self.used_later(payload) && self.is_retired_itself(&payload.ty) {
+                if payload.place && self.used_later(payload) && self.is_retired_itself(&payload.ty)
+                {
                     return Code::tight(format!("{}.clone()", base.at_least(Prec::Tight)));
                 }
                 // Out of its box.
-                if matches!(&payload.ty, Type::Adt(..)) && !self.is_retired_itself(&payload.ty) && payload.full.text == base.text {
+                if matches!(&payload.ty, Type::Adt(..))
+                    && !self.is_retired_itself(&payload.ty)
+                    && payload.full.text == base.text
+                {
                     return unary("*", base);
                 }
                 payload.full.clone()
@@ -471,12 +685,19 @@ impl<'a> Cx<'a> {
             Mode::Clone => {
                 // Through smart pointers and references of references it has to be said what is cloned.
                 let steps = self.world.autoderef(&payload.ty);
-                let depth = steps.iter().position(|step| self.is_retired_itself(step)).unwrap_or(0);
+                let depth = steps
+                    .iter()
+                    .position(|step| self.is_retired_itself(step))
+                    .unwrap_or(0);
                 let plain = depth == 0 || (depth == 1 && matches!(payload.ty, Type::Ref(..)));
                 if plain {
                     Code::tight(format!("{}.clone()", base.at_least(Prec::Tight)))
                 } else {
-                    Code::tight(format!("({}{}).clone()", "*".repeat(depth), base.at_least(Prec::Unary)))
+                    Code::tight(format!(
+                        "({}{}).clone()",
+                        "*".repeat(depth),
+                        base.at_least(Prec::Unary)
+                    ))
                 }
             }
         }
@@ -487,7 +708,11 @@ impl<'a> Cx<'a> {
         if self.is_retired_itself(inner) || !payload.place {
             base
         } else {
-            Code { text: format!("&**{}", base.at_least(Prec::Unary)), prec: Prec::Unary, block_like: false }
+            Code {
+                text: format!("&**{}", base.at_least(Prec::Unary)),
+                prec: Prec::Unary,
+                block_like: false,
+            }
         }
     }
 
@@ -504,7 +729,9 @@ impl<'a> Cx<'a> {
 
     /// Whether the payload's place is named again behind it.
     fn used_later(&self, payload: &Payload) -> bool {
-        let Some(root) = payload.root else { return false };
+        let Some(root) = payload.root else {
+            return false;
+        };
         let local = &self.an.locals[root];
         let text = payload.base.text.as_str();
         local.uses.iter().any(|at| {
@@ -521,25 +748,43 @@ impl<'a> Cx<'a> {
     /// `f(payload)`, with a closure's body put in its place.
     pub fn apply(&self, f: &'a Expr, payload: &Payload) -> Option<Code> {
         match &f.kind {
-            ExprKind::Closure { params, body, is_async: false, .. } if params.len() == 1 => {
+            ExprKind::Closure {
+                params,
+                body,
+                is_async: false,
+                ..
+            } if params.len() == 1 => {
                 if leaves_closure(body) {
                     return None;
                 }
                 let (pat, _) = &params[0];
                 match &pat.kind {
                     PatKind::Wild if !payload.effects => Some(self.code(body)),
-                    PatKind::Ident { name, by_ref: false, mutable: false, sub: None } => {
+                    PatKind::Ident {
+                        name,
+                        by_ref: false,
+                        mutable: false,
+                        sub: None,
+                    } => {
                         let local = *self.an.bound_at.get(&name.span.lo)?;
                         let region = self.inner_of(body);
                         let bindings = [(local, payload.clone())];
                         if self.may_substitute(region, &bindings)
                             && let Some(text) = self.substitute(region, &bindings)
                         {
-                            return Some(Code { text, prec: self.prec_after(body, local, payload), block_like: is_block_like(body) });
+                            return Some(Code {
+                                text,
+                                prec: self.prec_after(body, local, payload),
+                                block_like: is_block_like(body),
+                            });
                         }
                         let value = self.value_code(payload, true).text;
                         let inner = self.block_inner(body);
-                        Some(Code { text: format!("{{ let {} = {value}; {inner} }}", self.src(pat.span)), prec: Prec::Tight, block_like: true })
+                        Some(Code {
+                            text: format!("{{ let {} = {value}; {inner} }}", self.src(pat.span)),
+                            prec: Prec::Tight,
+                            block_like: true,
+                        })
                     }
                     _ => None,
                 }
@@ -551,9 +796,15 @@ impl<'a> Cx<'a> {
                 // `Type::method`: as a method call.
                 if let (Res::Def(def), [method]) = (&found.res, &names[found.taken..])
                     && self.is_ours(*def)
-                    && self.world.assoc_fn(*def, method).is_some_and(|(f, _)| f.sig.receiver.is_some())
+                    && self
+                        .world
+                        .assoc_fn(*def, method)
+                        .is_some_and(|(f, _)| f.sig.receiver.is_some())
                 {
-                    return Some(Code::tight(format!("{}.{method}()", self.receiver_text(payload))));
+                    return Some(Code::tight(format!(
+                        "{}.{method}()",
+                        self.receiver_text(payload)
+                    )));
                 }
                 let value = self.value_code(payload, false).text;
                 Some(Code::tight(format!("{}({value})", self.src(path.span))))
@@ -570,10 +821,27 @@ impl<'a> Cx<'a> {
 
     fn apply_code(&self, f: &'a Expr, code: &Code) -> Option<Code> {
         match &f.kind {
-            ExprKind::Path(path) => Some(Code::tight(format!("{}({})", self.src(path.span), code.text))),
-            ExprKind::Closure { params, body, is_async: false, .. } if params.len() == 1 && !leaves_closure(body) => {
+            ExprKind::Path(path) => Some(Code::tight(format!(
+                "{}({})",
+                self.src(path.span),
+                code.text
+            ))),
+            ExprKind::Closure {
+                params,
+                body,
+                is_async: false,
+                ..
+            } if params.len() == 1 && !leaves_closure(body) => {
                 let inner = self.block_inner(body);
-                Some(Code { text: format!("{{ let {} = {}; {inner} }}", self.src(params[0].0.span), code.text), prec: Prec::Tight, block_like: true })
+                Some(Code {
+                    text: format!(
+                        "{{ let {} = {}; {inner} }}",
+                        self.src(params[0].0.span),
+                        code.text
+                    ),
+                    prec: Prec::Tight,
+                    block_like: true,
+                })
             }
             _ => None,
         }
@@ -581,7 +849,11 @@ impl<'a> Cx<'a> {
 
     fn prec_after(&self, body: &Expr, local: LocalId, payload: &Payload) -> Prec {
         // The body is the binding alone: as tight as what takes its place.
-        if self.an.local(body) == Some(local) { self.value_code(payload, true).prec } else { prec(body) }
+        if self.an.local(body) == Some(local) {
+            self.value_code(payload, true).prec
+        } else {
+            prec(body)
+        }
     }
 
     pub fn inner_of(&self, body: &Expr) -> Span {
@@ -591,9 +863,14 @@ impl<'a> Cx<'a> {
     /// What stands between a block's braces, or the expression itself.
     pub fn block_inner(&self, body: &Expr) -> String {
         match &body.kind {
-            ExprKind::Block { label: None, flavour: crate::syntax::BlockFlavour::Plain, block } => {
-                self.src(Span::new(block.span.lo + 1, block.span.hi - 1)).trim().to_owned()
-            }
+            ExprKind::Block {
+                label: None,
+                flavour: crate::syntax::BlockFlavour::Plain,
+                block,
+            } => self
+                .src(Span::new(block.span.lo + 1, block.span.hi - 1))
+                .trim()
+                .to_owned(),
             _ => self.src(body.span).to_owned(),
         }
     }
@@ -604,7 +881,11 @@ impl<'a> Cx<'a> {
     pub fn may_substitute(&self, region: Span, bindings: &[(LocalId, Payload)]) -> bool {
         bindings.iter().all(|(local, payload)| {
             let local = &self.an.locals[*local];
-            let uses: Vec<_> = local.uses.iter().filter(|at| region.contains(at.span)).collect();
+            let uses: Vec<_> = local
+                .uses
+                .iter()
+                .filter(|at| region.contains(at.span))
+                .collect();
             if local.mutable {
                 return false;
             }
@@ -637,14 +918,21 @@ impl<'a> Cx<'a> {
     }
 
     /// The replacements, in order; `None` where a use cannot be replaced.
-    pub fn substitution_edits(&self, region: Span, bindings: &[(LocalId, Payload)]) -> Option<Vec<(Span, String)>> {
+    pub fn substitution_edits(
+        &self,
+        region: Span,
+        bindings: &[(LocalId, Payload)],
+    ) -> Option<Vec<(Span, String)>> {
         let mut edits: Vec<(Span, String)> = Vec::new();
         for (id, payload) in bindings {
             let local = &self.an.locals[*id];
             // A name that the payload uses must mean the same inside.
             if let Some(root) = &payload.root_name {
                 let hidden = self.an.locals.iter().enumerate().any(|(other, l)| {
-                    l.name == *root && Some(other) != payload.root && region.contains(l.span) && !bindings.iter().any(|(b, _)| *b == other)
+                    l.name == *root
+                        && Some(other) != payload.root
+                        && region.contains(l.span)
+                        && !bindings.iter().any(|(b, _)| *b == other)
                 });
                 if hidden {
                     return None;
@@ -653,7 +941,12 @@ impl<'a> Cx<'a> {
             for at in local.uses.iter().filter(|at| region.contains(at.span)) {
                 let Some(expr) = at.expr.and_then(|id| self.nodes.by_id.get(&id).copied()) else {
                     // Captured by a format string: only a plain name fits in.
-                    let plain = payload.place && payload.base.text.chars().all(|c| c.is_alphanumeric() || c == '_');
+                    let plain = payload.place
+                        && payload
+                            .base
+                            .text
+                            .chars()
+                            .all(|c| c.is_alphanumeric() || c == '_');
                     if !plain || payload.base.text == "self" {
                         return None;
                     }
@@ -665,21 +958,39 @@ impl<'a> Cx<'a> {
                     _ => None,
                 };
                 match outer.map(|outer| (&outer.kind, outer)) {
-                    Some((ExprKind::MethodCall { recv, .. }, _)) if recv.id == expr.id => edits.push((expr.span, self.receiver_text(payload))),
-                    Some((ExprKind::Field { .. }, _)) => edits.push((expr.span, self.receiver_text(payload))),
-                    Some((ExprKind::Deref(_), outer)) if payload.mode != Mode::Clone && payload.mode != Mode::Move => {
+                    Some((ExprKind::MethodCall { recv, .. }, _)) if recv.id == expr.id => {
+                        edits.push((expr.span, self.receiver_text(payload)))
+                    }
+                    Some((ExprKind::Field { .. }, _)) => {
+                        edits.push((expr.span, self.receiver_text(payload)))
+                    }
+                    Some((ExprKind::Deref(_), outer))
+                        if payload.mode != Mode::Clone && payload.mode != Mode::Move =>
+                    {
                         let text = match &payload.ty {
-                            Type::Adt(..) if self.is_retired_itself(&payload.ty) => payload.base.text.clone(),
+                            Type::Adt(..) if self.is_retired_itself(&payload.ty) => {
+                                payload.base.text.clone()
+                            }
                             _ => format!("*{}", payload.base.at_least(Prec::Unary)),
                         };
                         edits.push((outer.span, text));
                     }
-                    Some((ExprKind::Struct { fields, .. }, _)) if fields.iter().any(|field| field.shorthand && field.value.id == expr.id) => {
-                        edits.push((expr.span, format!("{}: {}", local.name, self.value_code(payload, true).text)));
+                    Some((ExprKind::Struct { fields, .. }, _))
+                        if fields
+                            .iter()
+                            .any(|field| field.shorthand && field.value.id == expr.id) =>
+                    {
+                        edits.push((
+                            expr.span,
+                            format!("{}: {}", local.name, self.value_code(payload, true).text),
+                        ));
                     }
                     _ => {
                         let is_arg = matches!(outer.map(|outer| &outer.kind), Some(ExprKind::Call { callee, .. }) if callee.id != expr.id && !self.is_constructor(callee))
-                            || matches!(outer.map(|outer| &outer.kind), Some(ExprKind::MethodCall { .. }));
+                            || matches!(
+                                outer.map(|outer| &outer.kind),
+                                Some(ExprKind::MethodCall { .. })
+                            );
                         let code = self.value_code(payload, !is_arg);
                         let text = match outer {
                             Some(outer) => code.at_least(needed(outer, expr)),
@@ -733,13 +1044,26 @@ impl<'a> Cx<'a> {
                                 && payload.mode == Mode::Place
                                 && matches!(
                                     method.text.as_str(),
-                                    "insert" | "replace" | "get_or_insert" | "get_or_insert_with" | "get_or_insert_default" | "take_if" | "take" | "as_mut_slice"
+                                    "insert"
+                                        | "replace"
+                                        | "get_or_insert"
+                                        | "get_or_insert_with"
+                                        | "get_or_insert_default"
+                                        | "take_if"
+                                        | "take"
+                                        | "as_mut_slice"
                                 ) =>
                         {
                             return None;
                         }
                         // Formatting only looks.
-                        ExprKind::Macro(mac) if payload.mode == Mode::Place && mac.path.last().name.text != "vec" && mac.path.last().name.text != "dbg" => payload.mode = Mode::Ref,
+                        ExprKind::Macro(mac)
+                            if payload.mode == Mode::Place
+                                && mac.path.last().name.text != "vec"
+                                && mac.path.last().name.text != "dbg" =>
+                        {
+                            payload.mode = Mode::Ref
+                        }
                         _ => {}
                     },
                     _ => {}
@@ -759,13 +1083,20 @@ impl<'a> Cx<'a> {
                 let value = self.value_code(&payload, true).text;
                 (Code::tight(format!("Some({value})")), rule)
             }
-            Red::SomeCode(..) | Red::Ok(_) | Red::OkCode(..) if self.in_scrutinee(expr) || self.feeds_scrutinee(expr) => return None,
+            Red::SomeCode(..) | Red::Ok(_) | Red::OkCode(..)
+                if self.in_scrutinee(expr) || self.feeds_scrutinee(expr) =>
+            {
+                return None;
+            }
             // Alone, `Ok` does not say which error it might have been.
             Red::Ok(_) | Red::OkCode(..) if self.lacks_error_type(expr) => return None,
             Red::SomeCode(code, rule) => (Code::tight(format!("Some({})", code.text)), rule),
             Red::Ok(payload) => {
                 let rule = payload.rule.clone();
-                (Code::tight(format!("Ok({})", self.value_code(&payload, true).text)), rule)
+                (
+                    Code::tight(format!("Ok({})", self.value_code(&payload, true).text)),
+                    rule,
+                )
             }
             Red::OkCode(code, rule) => (Code::tight(format!("Ok({})", code.text)), rule),
             Red::Bool(value, rule) => (Code::tight(value.to_string()), rule),
@@ -773,7 +1104,10 @@ impl<'a> Cx<'a> {
                 // Where a method is called on it, a reference need not be taken.
                 if let Some(Parent::Expr(outer)) = self.nodes.parent(expr)
                     && needed(outer, expr) == Prec::Tight
-                    && !matches!(outer.kind, ExprKind::Try(_) | ExprKind::Await(_) | ExprKind::Call { .. })
+                    && !matches!(
+                        outer.kind,
+                        ExprKind::Try(_) | ExprKind::Await(_) | ExprKind::Call { .. }
+                    )
                     && let Some(payload) = self.as_payload(expr)
                 {
                     return self.edit(expr.span, self.receiver_text(&payload), &rule);
@@ -786,7 +1120,10 @@ impl<'a> Cx<'a> {
             && code.block_like
             && at + 1 == block.stmts.len()
             && matches!(stmt.kind, crate::syntax::StmtKind::Expr { semi: false, .. })
-            && let Some(inner) = code.text.strip_prefix("{ ").and_then(|text| text.strip_suffix(" }"))
+            && let Some(inner) = code
+                .text
+                .strip_prefix("{ ")
+                .and_then(|text| text.strip_suffix(" }"))
             && let Some((first, value)) = inner.rsplit_once("; ")
             && crate::syntax::trivia::starts_line(self.text, stmt.span.lo)
         {
@@ -808,7 +1145,10 @@ impl<'a> Cx<'a> {
             Some(Parent::Stmt { stmt, block, at }) => {
                 at + 1 == block.stmts.len()
                     && matches!(stmt.kind, crate::syntax::StmtKind::Expr { semi: false, .. })
-                    && matches!(self.nodes.owners.get(&block.span.lo), Some(nodes::Owner::Function(_)))
+                    && matches!(
+                        self.nodes.owners.get(&block.span.lo),
+                        Some(nodes::Owner::Function(_))
+                    )
             }
             _ => false,
         }
@@ -818,14 +1158,20 @@ impl<'a> Cx<'a> {
     fn as_payload(&self, expr: &'a Expr) -> Option<Payload> {
         match &expr.kind {
             ExprKind::Paren(inner) => self.as_payload(inner),
-            ExprKind::MethodCall { recv, method, .. } => match (self.eval(recv), method.text.as_str()) {
-                (Some(Red::Some(payload) | Red::Ok(payload)), "unwrap" | "expect" | "unwrap_or" | "unwrap_or_else" | "unwrap_or_default") => Some(payload),
-                (None, "unwrap" | "expect") => {
-                    let retired = self.retired(self.an.ty(recv))?;
-                    (!self.has_own_method(&retired, &method.text)).then(|| self.payload(recv, Mode::Place, retired.rule()))
+            ExprKind::MethodCall { recv, method, .. } => {
+                match (self.eval(recv), method.text.as_str()) {
+                    (
+                        Some(Red::Some(payload) | Red::Ok(payload)),
+                        "unwrap" | "expect" | "unwrap_or" | "unwrap_or_else" | "unwrap_or_default",
+                    ) => Some(payload),
+                    (None, "unwrap" | "expect") => {
+                        let retired = self.retired(self.an.ty(recv))?;
+                        (!self.has_own_method(&retired, &method.text))
+                            .then(|| self.payload(recv, Mode::Place, retired.rule()))
+                    }
+                    _ => None,
                 }
-                _ => None,
-            },
+            }
             ExprKind::Try(inner) => match self.eval(inner)? {
                 Red::Some(payload) | Red::Ok(payload) => Some(payload),
                 _ => None,
@@ -844,7 +1190,15 @@ impl<'a> Cx<'a> {
             }
             match self.nodes.parent(at) {
                 Some(Parent::Expr(outer)) => match &outer.kind {
-                    ExprKind::MethodCall { recv, method, .. } if recv.id == at.id && matches!(method.text.as_str(), "as_ref" | "as_mut" | "clone" | "cloned" | "take") => at = outer,
+                    ExprKind::MethodCall { recv, method, .. }
+                        if recv.id == at.id
+                            && matches!(
+                                method.text.as_str(),
+                                "as_ref" | "as_mut" | "clone" | "cloned" | "take"
+                            ) =>
+                    {
+                        at = outer
+                    }
                     ExprKind::Paren(_) | ExprKind::Ref { .. } => at = outer,
                     _ => return false,
                 },
@@ -863,7 +1217,9 @@ impl<'a> Cx<'a> {
                         crate::syntax::StmtKind::Let { pat, .. } => match &pat.kind {
                             PatKind::Tuple(parts) if parts.len() == exprs.len() => {
                                 let at = exprs.iter().position(|part| part.id == expr.id);
-                                at.is_some_and(|at| !matches!(parts[at].kind, PatKind::Ident { .. } | PatKind::Wild))
+                                at.is_some_and(|at| {
+                                    !matches!(parts[at].kind, PatKind::Ident { .. } | PatKind::Wild)
+                                })
                             }
                             _ => false,
                         },
@@ -873,7 +1229,9 @@ impl<'a> Cx<'a> {
                 },
                 ExprKind::Match { scrutinee, .. } => scrutinee.id == expr.id,
                 ExprKind::Let { value, .. } => value.id == expr.id,
-                ExprKind::Macro(mac) => matches!(&mac.args, MacroArgs::Matches { value, .. } if value.id == expr.id),
+                ExprKind::Macro(mac) => {
+                    matches!(&mac.args, MacroArgs::Matches { value, .. } if value.id == expr.id)
+                }
                 _ => false,
             },
             Some(Parent::Init { stmt, .. }) => {
@@ -885,25 +1243,52 @@ impl<'a> Cx<'a> {
 
     /// `filter_map(|x| Some(e))` is `map(|x| e)`; where `e` is `x`, the adapter goes.
     fn in_closure(&self, expr: &'a Expr, code: &Code, rule: &str) -> Option<EditGroup> {
-        let (wraps, inner) = match (code.text.strip_prefix("Some("), code.text.strip_prefix("Ok(")) {
+        let (wraps, inner) = match (
+            code.text.strip_prefix("Some("),
+            code.text.strip_prefix("Ok("),
+        ) {
             (Some(rest), _) => ("Some", rest.strip_suffix(')')?),
             (_, Some(rest)) => ("Ok", rest.strip_suffix(')')?),
             _ => return None,
         };
-        let Some(Parent::Expr(closure)) = self.nodes.parent(expr) else { return None };
-        let ExprKind::Closure { params, body, .. } = &closure.kind else { return None };
+        let Some(Parent::Expr(closure)) = self.nodes.parent(expr) else {
+            return None;
+        };
+        let ExprKind::Closure { params, body, .. } = &closure.kind else {
+            return None;
+        };
         if body.id != expr.id || params.len() != 1 || leaves_closure(body) {
             return None;
         }
-        let Some(Parent::Expr(call)) = self.nodes.parent(closure) else { return None };
-        let ExprKind::MethodCall { recv, dot, method, args, parens, .. } = &call.kind else { return None };
+        let Some(Parent::Expr(call)) = self.nodes.parent(closure) else {
+            return None;
+        };
+        let ExprKind::MethodCall {
+            recv,
+            dot,
+            method,
+            args,
+            parens,
+            ..
+        } = &call.kind
+        else {
+            return None;
+        };
         let (pat, _) = &params[0];
-        let is_identity = matches!(&pat.kind, PatKind::Ident { name, by_ref: false, .. } if name.text == inner);
+        let is_identity =
+            matches!(&pat.kind, PatKind::Ident { name, by_ref: false, .. } if name.text == inner);
         // `|x| Some(x)` is `Some`.
-        if args.len() == 1 && is_identity && wraps == "Some" && matches!(method.text.as_str(), "map" | "flat_map") {
+        if args.len() == 1
+            && is_identity
+            && wraps == "Some"
+            && matches!(method.text.as_str(), "map" | "flat_map")
+        {
             return self.edit(closure.span, "Some", rule);
         }
-        if args.len() != 1 || !matches!(method.text.as_str(), "filter_map" | "and_then") || (wraps == "Ok" && method.text != "and_then") {
+        if args.len() != 1
+            || !matches!(method.text.as_str(), "filter_map" | "and_then")
+            || (wraps == "Ok" && method.text != "and_then")
+        {
             return None;
         }
         let recv_ty = self.an.ty(recv);
@@ -913,7 +1298,10 @@ impl<'a> Cx<'a> {
             return match (is_result, is_identity) {
                 (true, true) => self.edit(Span::new(recv.span.hi, parens.hi), "", rule),
                 (true, false) => {
-                    let edits = vec![Edit::new(method.span, "map", rule), Edit::new(expr.span, inner.to_owned(), rule)];
+                    let edits = vec![
+                        Edit::new(method.span, "map", rule),
+                        Edit::new(expr.span, inner.to_owned(), rule),
+                    ];
                     (!self.is_frozen(call.span)).then_some(EditGroup { edits })
                 }
                 _ => None,
@@ -933,7 +1321,10 @@ impl<'a> Cx<'a> {
             return self.edit(Span::new(recv.span.hi, parens.hi), "", rule);
         }
         let _ = dot;
-        let edits = vec![Edit::new(method.span, "map", rule), Edit::new(expr.span, inner.to_owned(), rule)];
+        let edits = vec![
+            Edit::new(method.span, "map", rule),
+            Edit::new(expr.span, inner.to_owned(), rule),
+        ];
         (!self.is_frozen(call.span)).then_some(EditGroup { edits })
     }
 
@@ -941,48 +1332,99 @@ impl<'a> Cx<'a> {
     fn construct(&self, expr: &'a Expr) -> Option<EditGroup> {
         match &expr.kind {
             ExprKind::Call { callee, args } if args.len() == 1 => {
-                let ExprKind::Path(path) = &callee.kind else { return None };
+                let ExprKind::Path(path) = &callee.kind else {
+                    return None;
+                };
                 let rule = self.wrapping_path(path)?;
                 let arg = &args[0];
-                let text = self.fit(expr, self.src(arg.span).to_owned(), prec(arg), is_block_like(arg));
+                let text = self.fit(
+                    expr,
+                    self.src(arg.span).to_owned(),
+                    prec(arg),
+                    is_block_like(arg),
+                );
                 self.edit(expr.span, text, &rule)
             }
             ExprKind::Call { callee, .. } => {
-                let ExprKind::Path(path) = &callee.kind else { return None };
+                let ExprKind::Path(path) = &callee.kind else {
+                    return None;
+                };
                 self.rename_fn(path)
             }
             ExprKind::Path(path) => self.rename_fn(path),
             ExprKind::Struct { path, fields, .. } => {
-                let Retired::Wrapper(rule) = self.retired_path(path)? else { return None };
-                let field = fields.iter().find(|field| field.name.text == rule.spec.payload)?;
-                let others = fields.iter().any(|other| rule.spec.gone.contains_key(&other.name.text) && !self.is_empty_value(&other.value));
+                let Retired::Wrapper(rule) = self.retired_path(path)? else {
+                    return None;
+                };
+                let field = fields
+                    .iter()
+                    .find(|field| field.name.text == rule.spec.payload)?;
+                let others = fields.iter().any(|other| {
+                    rule.spec.gone.contains_key(&other.name.text)
+                        && !self.is_empty_value(&other.value)
+                });
                 if others {
                     return None;
                 }
                 let value = match &field.value.kind {
-                    ExprKind::Call { callee, args } if args.len() == 1 && self.is_some_path(callee) => &args[0],
+                    ExprKind::Call { callee, args }
+                        if args.len() == 1 && self.is_some_path(callee) =>
+                    {
+                        &args[0]
+                    }
                     _ => return None,
                 };
-                let text = self.fit(expr, self.src(value.span).to_owned(), prec(value), is_block_like(value));
+                let text = self.fit(
+                    expr,
+                    self.src(value.span).to_owned(),
+                    prec(value),
+                    is_block_like(value),
+                );
                 self.edit(expr.span, text, &rule.spec.rule)
             }
             ExprKind::Assign { lhs, rhs } => {
                 // `batch.payload = Some(x)`
-                let ExprKind::Field { base, member, .. } = &lhs.kind else { return None };
-                let Retired::Wrapper(rule) = self.retired(self.an.ty(base))? else { return None };
-                let ExprKind::Call { callee, args } = &rhs.kind else { return None };
-                if member.text != rule.spec.payload || args.len() != 1 || !self.is_some_path(callee) {
+                let ExprKind::Field { base, member, .. } = &lhs.kind else {
+                    return None;
+                };
+                let Retired::Wrapper(rule) = self.retired(self.an.ty(base))? else {
+                    return None;
+                };
+                let ExprKind::Call { callee, args } = &rhs.kind else {
+                    return None;
+                };
+                if member.text != rule.spec.payload || args.len() != 1 || !self.is_some_path(callee)
+                {
                     return None;
                 }
-                let sigil = if matches!(self.an.ty(base), Type::Ref(..)) { "*" } else { "" };
-                let text = format!("{sigil}{} = {}", self.src(base.span), self.src(args[0].span));
+                let sigil = if matches!(self.an.ty(base), Type::Ref(..)) {
+                    "*"
+                } else {
+                    ""
+                };
+                let text = format!(
+                    "{sigil}{} = {}",
+                    self.src(base.span),
+                    self.src(args[0].span)
+                );
                 self.edit(expr.span, text, &rule.spec.rule)
             }
-            ExprKind::MethodCall { recv, dot, method, args, parens, .. } if method.text == "into" && args.is_empty() => {
+            ExprKind::MethodCall {
+                recv,
+                dot,
+                method,
+                args,
+                parens,
+                ..
+            } if method.text == "into" && args.is_empty() => {
                 // A conversion of the survivor into the enum.
-                let Type::Adt(def, _) = self.an.ty(recv) else { return None };
+                let Type::Adt(def, _) = self.an.ty(recv) else {
+                    return None;
+                };
                 let rule = self.rules.enums.iter().find(|rule| rule.becomes == *def)?;
-                let Retired::Enum(target) = self.retired(self.an.ty(expr))? else { return None };
+                let Retired::Enum(target) = self.retired(self.an.ty(expr))? else {
+                    return None;
+                };
                 if target.def != rule.def {
                     return None;
                 }
@@ -996,9 +1438,12 @@ impl<'a> Cx<'a> {
     fn is_empty_value(&self, expr: &Expr) -> bool {
         match &expr.kind {
             ExprKind::Call { callee, args } => {
-                args.is_empty() && matches!(&callee.kind, ExprKind::Path(path) if matches!(path.last().name.text.as_str(), "new" | "default"))
+                args.is_empty()
+                    && matches!(&callee.kind, ExprKind::Path(path) if matches!(path.last().name.text.as_str(), "new" | "default"))
             }
-            ExprKind::Macro(mac) => mac.path.last().name.text == "vec" && self.src(mac.inner).trim().is_empty(),
+            ExprKind::Macro(mac) => {
+                mac.path.last().name.text == "vec" && self.src(mac.inner).trim().is_empty()
+            }
             _ => false,
         }
     }
@@ -1006,7 +1451,9 @@ impl<'a> Cx<'a> {
     pub fn is_some_path(&self, callee: &Expr) -> bool {
         match &callee.kind {
             ExprKind::Path(path) => match self.an.res(path) {
-                Res::Variant(def, at) => Some(def) == self.world.canonical("std::option::Option") && at == 1,
+                Res::Variant(def, at) => {
+                    Some(def) == self.world.canonical("std::option::Option") && at == 1
+                }
                 _ => false,
             },
             _ => false,
@@ -1018,7 +1465,12 @@ impl<'a> Cx<'a> {
         let found = self.an.path(path)?;
         let res = match &found.res {
             Res::SelfTy => {
-                let function = self.an.functions.iter().filter(|f| f.span.contains(path.span)).max_by_key(|f| f.span.lo)?;
+                let function = self
+                    .an
+                    .functions
+                    .iter()
+                    .filter(|f| f.span.contains(path.span))
+                    .max_by_key(|f| f.span.lo)?;
                 return self.retired(function.self_ty.as_ref()?);
             }
             res => self.world.unalias(res.clone()),
@@ -1034,7 +1486,8 @@ impl<'a> Cx<'a> {
         let found = self.an.path(path)?;
         if let Res::Variant(def, at) = found.res {
             let rule = self.rules.enums.iter().find(|rule| rule.def == def)?;
-            return (found.taken == path.segs.len() && at == rule.survivor).then(|| rule.spec.rule.clone());
+            return (found.taken == path.segs.len() && at == rule.survivor)
+                .then(|| rule.spec.rule.clone());
         }
         let retired = self.retired_path(path)?;
         if path.segs.len() != found.taken + 1 {
@@ -1054,7 +1507,9 @@ impl<'a> Cx<'a> {
         if path.segs.len() != found.taken + 1 {
             return None;
         }
-        let Retired::Enum(rule) = self.retired_path(path)? else { return None };
+        let Retired::Enum(rule) = self.retired_path(path)? else {
+            return None;
+        };
         let seg = path.last();
         let new = rule.spec.rename.get(&seg.name.text)?;
         self.edit(seg.name.span, new.clone(), &rule.spec.rule)
@@ -1062,17 +1517,37 @@ impl<'a> Cx<'a> {
 
     /// A wrapping function as a value: `.map(Enum::Survivor)` goes.
     fn function_value(&self, expr: &'a Expr) -> Option<EditGroup> {
-        let ExprKind::MethodCall { recv, method, args, parens, .. } = &expr.kind else { return None };
+        let ExprKind::MethodCall {
+            recv,
+            method,
+            args,
+            parens,
+            ..
+        } = &expr.kind
+        else {
+            return None;
+        };
         // A method as a value: `.filter_map(Enum::into_inner)` goes, `.all(Enum::is_that)` answers by itself.
         for arg in args {
-            let ExprKind::Path(path) = &arg.kind else { continue };
-            let Some((retired, answer)) = self.method_value(path) else { continue };
+            let ExprKind::Path(path) = &arg.kind else {
+                continue;
+            };
+            let Some((retired, answer)) = self.method_value(path) else {
+                continue;
+            };
             return match answer {
-                Answer::Always(value) => self.edit(arg.span, format!("|_| {value}"), retired.rule()),
-                Answer::Some(_) if args.len() == 1 && matches!(method.text.as_str(), "filter_map" | "and_then") => {
+                Answer::Always(value) => {
+                    self.edit(arg.span, format!("|_| {value}"), retired.rule())
+                }
+                Answer::Some(_)
+                    if args.len() == 1
+                        && matches!(method.text.as_str(), "filter_map" | "and_then") =>
+                {
                     self.edit(Span::new(recv.span.hi, parens.hi), "", retired.rule())
                 }
-                Answer::Some(_) if method.text == "map" && args.len() == 1 => self.edit(arg.span, "Some", retired.rule()),
+                Answer::Some(_) if method.text == "map" && args.len() == 1 => {
+                    self.edit(arg.span, "Some", retired.rule())
+                }
                 Answer::Some(_) => None,
             };
         }
@@ -1086,15 +1561,29 @@ impl<'a> Cx<'a> {
             }
             // `|b| Enum::Survivor(b)` has become `|b| b` by an edit of ours.
             ExprKind::Closure { params, body, .. } if params.len() == 1 && method.text == "map" => {
-                let PatKind::Ident { name, by_ref: false, .. } = &params[0].0.kind else { return None };
-                let ExprKind::Path(path) = &body.kind else { return None };
+                let PatKind::Ident {
+                    name,
+                    by_ref: false,
+                    ..
+                } = &params[0].0.kind
+                else {
+                    return None;
+                };
+                let ExprKind::Path(path) = &body.kind else {
+                    return None;
+                };
                 let same = path.ident().is_some_and(|ident| ident.text == name.text);
                 let ours = self.rope.hunks().iter().any(|hunk| {
-                    let (lo, hi) = (self.rope.origin(expr.span.lo), self.rope.origin(expr.span.hi));
+                    let (lo, hi) = (
+                        self.rope.origin(expr.span.lo),
+                        self.rope.origin(expr.span.hi),
+                    );
                     hunk.span.lo >= lo && hunk.span.hi <= hi
                 });
                 let retired = self.retired(self.an.ty(body))?;
-                (same && ours).then(|| self.edit(Span::new(recv.span.hi, parens.hi), "", retired.rule())).flatten()
+                (same && ours)
+                    .then(|| self.edit(Span::new(recv.span.hi, parens.hi), "", retired.rule()))
+                    .flatten()
             }
             _ => None,
         }
@@ -1108,7 +1597,10 @@ pub fn leaves_closure(body: &Expr) -> bool {
         match &expr.kind {
             ExprKind::Return(_) | ExprKind::Try(_) => *found = true,
             ExprKind::Closure { .. } => {}
-            ExprKind::Block { flavour: crate::syntax::BlockFlavour::Async, .. } => {}
+            ExprKind::Block {
+                flavour: crate::syntax::BlockFlavour::Async,
+                ..
+            } => {}
             _ => crate::analysis::children(expr, &mut |child| go(child, found)),
         }
     }
@@ -1119,6 +1611,8 @@ pub fn leaves_closure(body: &Expr) -> bool {
 /// Whether an expression names a local anywhere.
 pub fn mentions_local(cx: &Cx<'_>, expr: &Expr, local: LocalId) -> bool {
     let mut found = false;
-    walk(expr, &mut |inner| found |= cx.an.local(inner) == Some(local));
+    walk(expr, &mut |inner| {
+        found |= cx.an.local(inner) == Some(local)
+    });
     found
 }

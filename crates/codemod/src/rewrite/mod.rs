@@ -49,16 +49,29 @@ impl<'a> Cx<'a> {
         match &expr.kind {
             ExprKind::Lit(_) | ExprKind::Path(_) => true,
             ExprKind::Field { base, .. } => self.is_pure(base),
-            ExprKind::Ref { inner, .. } | ExprKind::Deref(inner) | ExprKind::Paren(inner) | ExprKind::Not(inner) | ExprKind::Neg(inner) => self.is_pure(inner),
+            ExprKind::Ref { inner, .. }
+            | ExprKind::Deref(inner)
+            | ExprKind::Paren(inner)
+            | ExprKind::Not(inner)
+            | ExprKind::Neg(inner) => self.is_pure(inner),
             ExprKind::Cast { inner, .. } => self.is_pure(inner),
             ExprKind::Let { value, .. } => self.is_pure(value),
-            ExprKind::Binary { lhs, rhs, op, .. } => *op != crate::syntax::BinOp::AssignOp && self.is_pure(lhs) && self.is_pure(rhs),
+            ExprKind::Binary { lhs, rhs, op, .. } => {
+                *op != crate::syntax::BinOp::AssignOp && self.is_pure(lhs) && self.is_pure(rhs)
+            }
             ExprKind::Tuple(exprs) => exprs.iter().all(|expr| self.is_pure(expr)),
             ExprKind::MethodCall { recv, args, .. } => {
-                self.an.methods.get(&expr.id).is_some_and(|hit| hit.def.pure) && self.is_pure(recv) && args.iter().all(|arg| self.is_pure(arg))
+                self.an
+                    .methods
+                    .get(&expr.id)
+                    .is_some_and(|hit| hit.def.pure)
+                    && self.is_pure(recv)
+                    && args.iter().all(|arg| self.is_pure(arg))
             }
             ExprKind::Macro(mac) => match &mac.args {
-                crate::syntax::MacroArgs::Matches { value, guard, .. } => self.is_pure(value) && guard.as_ref().is_none_or(|guard| self.is_pure(guard)),
+                crate::syntax::MacroArgs::Matches { value, guard, .. } => {
+                    self.is_pure(value) && guard.as_ref().is_none_or(|guard| self.is_pure(guard))
+                }
                 _ => false,
             },
             ExprKind::Closure { .. } => true,
@@ -72,7 +85,9 @@ impl<'a> Cx<'a> {
             ExprKind::Path(_) => true,
             ExprKind::Field { base, .. } => self.is_place(base),
             ExprKind::Paren(inner) | ExprKind::Deref(inner) => self.is_place(inner),
-            ExprKind::Index { base, index } => self.is_place(base) && matches!(index.kind, ExprKind::Lit(_) | ExprKind::Path(_)),
+            ExprKind::Index { base, index } => {
+                self.is_place(base) && matches!(index.kind, ExprKind::Lit(_) | ExprKind::Path(_))
+            }
             _ => false,
         }
     }
@@ -87,7 +102,11 @@ impl<'a> Cx<'a> {
             Some(Parent::Expr(outer)) => needed(outer, expr),
             _ => Prec::Loose,
         };
-        if prec < need || (block_like && need > Prec::Loose) { format!("({text})") } else { text }
+        if prec < need || (block_like && need > Prec::Loose) {
+            format!("({text})")
+        } else {
+            text
+        }
     }
 
     /// Whether a stretch of text may be replaced: not frozen.
@@ -101,7 +120,11 @@ impl<'a> Cx<'a> {
         let mut groups = Vec::new();
         let mut offer = |group: Option<EditGroup>, groups: &mut Vec<EditGroup>| {
             let Some(group) = group else { return };
-            if group.edits.iter().any(|edit| taken.iter().any(|span| span.overlaps(edit.span) || (edit.span.is_empty() && span.contains(edit.span)))) {
+            if group.edits.iter().any(|edit| {
+                taken.iter().any(|span| {
+                    span.overlaps(edit.span) || (edit.span.is_empty() && span.contains(edit.span))
+                })
+            }) {
                 return;
             }
             // A group that spans much may hold what another would edit in between: it takes all of its room.
@@ -109,7 +132,13 @@ impl<'a> Cx<'a> {
             groups.push(group);
         };
         for at in &self.nodes.lets {
-            offer(self.collapse_let(at).or_else(|| self.assigned_at_once(at)).or_else(|| self.let_and_return(at)).or_else(|| self.same_again(at)), &mut groups);
+            offer(
+                self.collapse_let(at)
+                    .or_else(|| self.assigned_at_once(at))
+                    .or_else(|| self.let_and_return(at))
+                    .or_else(|| self.same_again(at)),
+                &mut groups,
+            );
         }
         // Patterns of parameters.
         for (_, f) in &self.nodes.functions {
@@ -128,13 +157,17 @@ impl<'a> Cx<'a> {
 
     fn rewrite_expr(&self, expr: &'a Expr) -> Option<EditGroup> {
         let bound = match &expr.kind {
-            ExprKind::Closure { params, .. } => params.iter().find_map(|(pat, _)| self.rewrite_param(pat)),
+            ExprKind::Closure { params, .. } => {
+                params.iter().find_map(|(pat, _)| self.rewrite_param(pat))
+            }
             ExprKind::For { pat, .. } => self.rewrite_param(pat),
             _ => None,
         };
         if bound.is_some() {
             return bound;
         }
-        self.fold(expr).or_else(|| self.reduce(expr)).or_else(|| self.collapse(expr))
+        self.fold(expr)
+            .or_else(|| self.reduce(expr))
+            .or_else(|| self.collapse(expr))
     }
 }

@@ -3,16 +3,26 @@
 use std::collections::HashMap;
 
 use crate::analysis::children;
-use crate::syntax::{Block, Expr, ExprId, ExprKind, File, FnItem, Item, ItemKind, MacroArgs, Span, Stmt, StmtKind};
+use crate::syntax::{
+    Block, Expr, ExprId, ExprKind, File, FnItem, Item, ItemKind, MacroArgs, Span, Stmt, StmtKind,
+};
 
 #[derive(Debug, Clone, Copy)]
 pub enum Parent<'a> {
     /// Somewhere inside this expression.
     Expr(&'a Expr),
     /// The statement itself.
-    Stmt { stmt: &'a Stmt, block: &'a Block, at: usize },
+    Stmt {
+        stmt: &'a Stmt,
+        block: &'a Block,
+        at: usize,
+    },
     /// The value of a `let`.
-    Init { stmt: &'a Stmt, block: &'a Block, at: usize },
+    Init {
+        stmt: &'a Stmt,
+        block: &'a Block,
+        at: usize,
+    },
     /// The `else` of a `let`.
     Diverge { stmt: &'a Stmt },
     /// The value of a constant.
@@ -59,9 +69,19 @@ impl<'a> Nodes<'a> {
     fn item(&mut self, item: &'a Item, outer: Option<&'a Item>) {
         self.items.push((item, outer));
         match &item.kind {
-            ItemKind::Mod(it) => it.items.iter().flatten().for_each(|inner| self.item(inner, Some(item))),
-            ItemKind::Impl(it) => it.items.iter().for_each(|inner| self.item(inner, Some(item))),
-            ItemKind::Trait(it) => it.items.iter().for_each(|inner| self.item(inner, Some(item))),
+            ItemKind::Mod(it) => it
+                .items
+                .iter()
+                .flatten()
+                .for_each(|inner| self.item(inner, Some(item))),
+            ItemKind::Impl(it) => it
+                .items
+                .iter()
+                .for_each(|inner| self.item(inner, Some(item))),
+            ItemKind::Trait(it) => it
+                .items
+                .iter()
+                .for_each(|inner| self.item(inner, Some(item))),
             ItemKind::Fn(f) => {
                 self.functions.push((item, f));
                 if let Some(body) = &f.body {
@@ -69,7 +89,9 @@ impl<'a> Nodes<'a> {
                     self.block(body);
                 }
             }
-            ItemKind::Const { value: Some(value), .. } => {
+            ItemKind::Const {
+                value: Some(value), ..
+            } => {
                 self.parents.insert(value.id, Parent::Const);
                 self.expr(value);
             }
@@ -84,7 +106,8 @@ impl<'a> Nodes<'a> {
                 StmtKind::Let { init, diverge, .. } => {
                     self.lets.push(LetStmt { stmt, block, at });
                     if let Some(init) = init {
-                        self.parents.insert(init.id, Parent::Init { stmt, block, at });
+                        self.parents
+                            .insert(init.id, Parent::Init { stmt, block, at });
                         self.expr(init);
                     }
                     if let Some(diverge) = diverge {
@@ -93,7 +116,8 @@ impl<'a> Nodes<'a> {
                     }
                 }
                 StmtKind::Expr { expr, .. } => {
-                    self.parents.insert(expr.id, Parent::Stmt { stmt, block, at });
+                    self.parents
+                        .insert(expr.id, Parent::Stmt { stmt, block, at });
                     self.expr(expr);
                 }
                 StmtKind::Item(item) => self.item(item, None),
@@ -106,7 +130,9 @@ impl<'a> Nodes<'a> {
         self.by_id.insert(expr.id, expr);
         let blocks: Vec<&'a Block> = match &expr.kind {
             ExprKind::If { then, .. } => vec![then],
-            ExprKind::Loop { body, .. } | ExprKind::While { body, .. } | ExprKind::For { body, .. } => vec![body],
+            ExprKind::Loop { body, .. }
+            | ExprKind::While { body, .. }
+            | ExprKind::For { body, .. } => vec![body],
             ExprKind::Block { block, .. } => vec![block],
             _ => vec![],
         };
@@ -123,7 +149,10 @@ impl<'a> Nodes<'a> {
         // In the order of the text: a condition comes before its block.
         let mut cursor = 0;
         for child in direct {
-            for block in blocks.iter().filter(|block| block.span.lo >= cursor && block.span.lo < child.span.lo) {
+            for block in blocks
+                .iter()
+                .filter(|block| block.span.lo >= cursor && block.span.lo < child.span.lo)
+            {
                 self.block(block);
             }
             cursor = child.span.lo;
@@ -165,7 +194,9 @@ impl<'a> Nodes<'a> {
         loop {
             match at {
                 Parent::Expr(outer) => at = self.parent(outer)?,
-                Parent::Stmt { stmt, block, at } | Parent::Init { stmt, block, at } => return Some((stmt, block, at)),
+                Parent::Stmt { stmt, block, at } | Parent::Init { stmt, block, at } => {
+                    return Some((stmt, block, at));
+                }
                 Parent::Diverge { .. } | Parent::Const => return None,
             }
         }
@@ -191,7 +222,12 @@ pub enum Prec {
 pub fn is_block_like(expr: &Expr) -> bool {
     matches!(
         expr.kind,
-        ExprKind::If { .. } | ExprKind::Match { .. } | ExprKind::Block { .. } | ExprKind::Loop { .. } | ExprKind::While { .. } | ExprKind::For { .. }
+        ExprKind::If { .. }
+            | ExprKind::Match { .. }
+            | ExprKind::Block { .. }
+            | ExprKind::Loop { .. }
+            | ExprKind::While { .. }
+            | ExprKind::For { .. }
     )
 }
 
@@ -206,7 +242,11 @@ pub fn prec(expr: &Expr) -> Prec {
             BinOp::AssignOp => Prec::Loose,
         },
         ExprKind::Cast { .. } => Prec::Cast,
-        ExprKind::Not(_) | ExprKind::Neg(_) | ExprKind::Deref(_) | ExprKind::Ref { .. } | ExprKind::RawRef(_) => Prec::Unary,
+        ExprKind::Not(_)
+        | ExprKind::Neg(_)
+        | ExprKind::Deref(_)
+        | ExprKind::Ref { .. }
+        | ExprKind::RawRef(_) => Prec::Unary,
         ExprKind::Assign { .. }
         | ExprKind::Closure { .. }
         | ExprKind::Return(_)
@@ -225,11 +265,27 @@ pub fn needed(outer: &Expr, child: &Expr) -> Prec {
         ExprKind::Field { .. } | ExprKind::Try(_) | ExprKind::Await(_) => Prec::Tight,
         ExprKind::Index { base, .. } if base.id == child.id => Prec::Tight,
         ExprKind::Call { callee, .. } if callee.id == child.id => Prec::Tight,
-        ExprKind::Not(_) | ExprKind::Neg(_) | ExprKind::Deref(_) | ExprKind::Ref { .. } | ExprKind::RawRef(_) => Prec::Unary,
+        ExprKind::Not(_)
+        | ExprKind::Neg(_)
+        | ExprKind::Deref(_)
+        | ExprKind::Ref { .. }
+        | ExprKind::RawRef(_) => Prec::Unary,
         ExprKind::Cast { .. } => Prec::Cast,
         ExprKind::Binary { op, rhs, .. } => match op {
-            BinOp::Or => if rhs.id == child.id { Prec::And } else { Prec::Or },
-            BinOp::And => if rhs.id == child.id { Prec::Compare } else { Prec::And },
+            BinOp::Or => {
+                if rhs.id == child.id {
+                    Prec::And
+                } else {
+                    Prec::Or
+                }
+            }
+            BinOp::And => {
+                if rhs.id == child.id {
+                    Prec::Compare
+                } else {
+                    Prec::And
+                }
+            }
             BinOp::Eq | BinOp::Ne | BinOp::Compare => Prec::Arith,
             BinOp::Arith => Prec::Cast,
             BinOp::AssignOp => Prec::Loose,
@@ -244,7 +300,9 @@ pub fn needed(outer: &Expr, child: &Expr) -> Prec {
 pub fn macro_exprs(args: &MacroArgs) -> Vec<&Expr> {
     match args {
         MacroArgs::Exprs { args, .. } => args.iter().map(|arg| &arg.value).collect(),
-        MacroArgs::Matches { value, guard, .. } => std::iter::once(&**value).chain(guard.as_deref()).collect(),
+        MacroArgs::Matches { value, guard, .. } => {
+            std::iter::once(&**value).chain(guard.as_deref()).collect()
+        }
         MacroArgs::Repeat { value, len } => vec![value, len],
         MacroArgs::Opaque => vec![],
     }

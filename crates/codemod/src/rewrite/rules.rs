@@ -108,25 +108,46 @@ impl Rules {
                 let becomes = find(world, &spec.rule, &spec.becomes)?;
                 world.set_successor(def, becomes);
                 let crate::world::DefKind::Enum { variants, .. } = &world.defs[def].kind else {
-                    return Err(RuleError::UnknownItem { id: migration.id.clone(), rule: spec.rule.clone(), path: spec.ty.clone() });
+                    return Err(RuleError::UnknownItem {
+                        id: migration.id.clone(),
+                        rule: spec.rule.clone(),
+                        path: spec.ty.clone(),
+                    });
                 };
-                let survivor = variants.iter().position(|variant| variant.name == spec.survivor).ok_or_else(|| RuleError::UnknownItem {
-                    id: migration.id.clone(),
-                    rule: spec.rule.clone(),
-                    path: format!("{}::{}", spec.ty, spec.survivor),
-                })?;
-                rules.enums.push(EnumRule { spec: spec.clone(), def, becomes, survivor });
+                let survivor = variants
+                    .iter()
+                    .position(|variant| variant.name == spec.survivor)
+                    .ok_or_else(|| RuleError::UnknownItem {
+                        id: migration.id.clone(),
+                        rule: spec.rule.clone(),
+                        path: format!("{}::{}", spec.ty, spec.survivor),
+                    })?;
+                rules.enums.push(EnumRule {
+                    spec: spec.clone(),
+                    def,
+                    becomes,
+                    survivor,
+                });
             }
             for spec in &migration.retire_wrapper {
                 let def = find(world, &spec.rule, &spec.ty)?;
                 let becomes = find(world, &spec.rule, &spec.becomes)?;
                 world.set_successor(def, becomes);
-                rules.wrappers.push(WrapperRule { spec: spec.clone(), def, becomes });
+                rules.wrappers.push(WrapperRule {
+                    spec: spec.clone(),
+                    def,
+                    becomes,
+                });
             }
             for spec in &migration.delete_module {
                 rules.packages.insert(spec.package.clone());
                 for krate in 0..world.crates.len() {
-                    if world.crates[krate].package != spec.package || !matches!(world.crates[krate].kind, crate::world::CrateKind::Lib | crate::world::CrateKind::Surface) {
+                    if world.crates[krate].package != spec.package
+                        || !matches!(
+                            world.crates[krate].kind,
+                            crate::world::CrateKind::Lib | crate::world::CrateKind::Surface
+                        )
+                    {
                         continue;
                     }
                     if let Some(module) = world.module_at(krate, spec.module.split("::")) {
@@ -138,8 +159,12 @@ impl Rules {
                     }
                 }
             }
-            let retired: HashSet<DefId> =
-                rules.enums.iter().map(|rule| rule.def).chain(rules.wrappers.iter().map(|rule| rule.def)).collect();
+            let retired: HashSet<DefId> = rules
+                .enums
+                .iter()
+                .map(|rule| rule.def)
+                .chain(rules.wrappers.iter().map(|rule| rule.def))
+                .collect();
             for (id, def) in world.defs.iter().enumerate() {
                 if let Some(rule) = rules.deleted_mods.get(&def.module)
                     && !retired.contains(&id)
@@ -156,11 +181,25 @@ impl Rules {
                     }
                 }
             }
-            rules.brackets.extend(migration.bracket_calls.iter().cloned());
-            rules.distinctive.extend(migration.distinctive.iter().cloned());
-            rules.suggest.extend(migration.suggest.iter().map(|(name, text)| (name.clone(), text.clone())));
+            rules
+                .brackets
+                .extend(migration.bracket_calls.iter().cloned());
+            rules
+                .distinctive
+                .extend(migration.distinctive.iter().cloned());
+            rules.suggest.extend(
+                migration
+                    .suggest
+                    .iter()
+                    .map(|(name, text)| (name.clone(), text.clone())),
+            );
             rules.needles.extend(migration.needles());
-            rules.packages.extend(migration.surface.iter().map(|surface| surface.package.clone()));
+            rules.packages.extend(
+                migration
+                    .surface
+                    .iter()
+                    .map(|surface| surface.package.clone()),
+            );
         }
         rules.conflicting_impls = conflicts(world, &rules);
         Ok(rules)
@@ -189,7 +228,10 @@ impl Rules {
         if let Some(rule) = self.enums.iter().find(|rule| rule.def == def) {
             return Some(Retired::Enum(rule));
         }
-        self.wrappers.iter().find(|rule| rule.def == def).map(Retired::Wrapper)
+        self.wrappers
+            .iter()
+            .find(|rule| rule.def == def)
+            .map(Retired::Wrapper)
     }
 
     /// The retired type behind references and smart pointers.
@@ -204,7 +246,12 @@ impl Rules {
 /// Implementations that differ only by a retired type and its successor.
 fn conflicts(world: &World, rules: &Rules) -> HashSet<(usize, usize)> {
     fn follow(world: &World, rules: &Rules, ty: &Type, touched: &mut bool) -> Type {
-        let mut all = |types: &[Type], touched: &mut bool| types.iter().map(|ty| follow(world, rules, ty, touched)).collect::<Vec<_>>();
+        let mut all = |types: &[Type], touched: &mut bool| {
+            types
+                .iter()
+                .map(|ty| follow(world, rules, ty, touched))
+                .collect::<Vec<_>>()
+        };
         match ty {
             Type::Adt(def, args) => {
                 let def = match rules.retired_def(*def) {
@@ -216,26 +263,64 @@ fn conflicts(world: &World, rules: &Rules) -> HashSet<(usize, usize)> {
                 };
                 Type::Adt(def, all(args, touched))
             }
-            Type::Ref(mutable, inner) => Type::Ref(*mutable, Box::new(follow(world, rules, inner, touched))),
+            Type::Ref(mutable, inner) => {
+                Type::Ref(*mutable, Box::new(follow(world, rules, inner, touched)))
+            }
             Type::Tuple(types) => Type::Tuple(all(types, touched)),
             Type::Slice(inner) => Type::Slice(Box::new(follow(world, rules, inner, touched))),
             other => other.clone(),
         }
     }
     let mut seen: HashMap<String, Vec<(usize, usize, bool)>> = HashMap::new();
-    for it in world.impls.iter().filter(|it| !world.files[it.file].path.starts_with('<') && !rules.deleted_mods.contains_key(&it.module)) {
+    for it in world.impls.iter().filter(|it| {
+        !world.files[it.file].path.starts_with('<') && !rules.deleted_mods.contains_key(&it.module)
+    }) {
         let Some(path) = &it.of_trait else { continue };
-        let params: Vec<String> = it.generics.params.iter().map(|param| param.name.text.clone()).collect();
-        let ctx = crate::world::TypeCtx { module: it.module, params: &params, self_ty: None, scopes: &[] };
+        let params: Vec<String> = it
+            .generics
+            .params
+            .iter()
+            .map(|param| param.name.text.clone())
+            .collect();
+        let ctx = crate::world::TypeCtx {
+            module: it.module,
+            params: &params,
+            self_ty: None,
+            scopes: &[],
+        };
         let mut touched = false;
-        let own = follow(world, rules, &world.lower_ty(&ctx, &it.self_ty), &mut touched);
-        let args: Vec<Type> = path.last().args.iter().flat_map(|args| &args.types).map(|ty| follow(world, rules, &world.lower_ty(&ctx, ty), &mut touched)).collect();
-        if std::iter::once(&own).chain(&args).any(|ty| !ty.peeled().is_known()) {
+        let own = follow(
+            world,
+            rules,
+            &world.lower_ty(&ctx, &it.self_ty),
+            &mut touched,
+        );
+        let args: Vec<Type> = path
+            .last()
+            .args
+            .iter()
+            .flat_map(|args| &args.types)
+            .map(|ty| follow(world, rules, &world.lower_ty(&ctx, ty), &mut touched))
+            .collect();
+        if std::iter::once(&own)
+            .chain(&args)
+            .any(|ty| !ty.peeled().is_known())
+        {
             continue;
         }
-        let name = world.trait_of(it.module, path).map_or_else(|| path.last().name.text.clone(), |def| world.defs[def].canonical.clone());
+        let name = world.trait_of(it.module, path).map_or_else(
+            || path.last().name.text.clone(),
+            |def| world.defs[def].canonical.clone(),
+        );
         let krate = world.mods[it.module].krate;
-        seen.entry(format!("{krate} {name} {args:?} {own:?}")).or_default().push((it.file, it.span.lo, touched));
+        seen.entry(format!("{krate} {name} {args:?} {own:?}"))
+            .or_default()
+            .push((it.file, it.span.lo, touched));
     }
-    seen.into_values().filter(|same| same.len() > 1).flatten().filter(|(_, _, touched)| *touched).map(|(file, lo, _)| (file, lo)).collect()
+    seen.into_values()
+        .filter(|same| same.len() > 1)
+        .flatten()
+        .filter(|(_, _, touched)| *touched)
+        .map(|(file, lo, _)| (file, lo))
+        .collect()
 }

@@ -9,8 +9,26 @@ use super::tree::*;
 ///
 /// What else is called like one of these takes expressions as well; where it does not, its arguments do not parse.
 const EXPR_MACROS: &[&str] = &[
-    "assert", "assert_eq", "assert_ne", "debug_assert", "debug_assert_eq", "debug_assert_ne", "print", "println", "eprint",
-    "eprintln", "format", "format_args", "write", "writeln", "panic", "unreachable", "todo", "unimplemented", "vec", "dbg",
+    "assert",
+    "assert_eq",
+    "assert_ne",
+    "debug_assert",
+    "debug_assert_eq",
+    "debug_assert_ne",
+    "print",
+    "println",
+    "eprint",
+    "eprintln",
+    "format",
+    "format_args",
+    "write",
+    "writeln",
+    "panic",
+    "unreachable",
+    "todo",
+    "unimplemented",
+    "vec",
+    "dbg",
     "matches",
 ];
 
@@ -29,7 +47,12 @@ pub struct Lower<'t> {
 
 impl<'t> Lower<'t> {
     pub fn new(text: &'t str, cut: usize) -> Self {
-        Lower { text, cut, n_exprs: 0, mismatch: None }
+        Lower {
+            text,
+            cut,
+            n_exprs: 0,
+            mismatch: None,
+        }
     }
 
     /// Where an identifier's range did not hold its text.
@@ -40,7 +63,12 @@ impl<'t> Lower<'t> {
     pub fn file(&mut self, file: &syn::File) -> File {
         let inner_attrs = self.attrs(&file.attrs);
         let items = file.items.iter().map(|item| self.item(item)).collect();
-        File { items, n_exprs: self.n_exprs, inner_attrs, ..File::default() }
+        File {
+            items,
+            n_exprs: self.n_exprs,
+            inner_attrs,
+            ..File::default()
+        }
     }
 
     /// Fills in the flat lists of tokens.
@@ -106,7 +134,10 @@ impl<'t> Lower<'t> {
     }
 
     fn lifetime(&mut self, label: &syn::Lifetime) -> Name {
-        Name { text: label.ident.to_string(), span: self.span(label.span()) }
+        Name {
+            text: label.ident.to_string(),
+            span: self.span(label.span()),
+        }
     }
 
     fn attrs(&mut self, attrs: &[syn::Attribute]) -> Vec<Attr> {
@@ -114,7 +145,9 @@ impl<'t> Lower<'t> {
     }
 
     fn attr(&mut self, attr: &syn::Attribute) -> Attr {
-        let span = self.span(attr.pound_token.span).to(self.span(attr.bracket_token.span.close()));
+        let span = self
+            .span(attr.pound_token.span)
+            .to(self.span(attr.bracket_token.span.close()));
         let path = path_text(attr.path());
         let tokens = match &attr.meta {
             syn::Meta::Path(_) => String::new(),
@@ -122,13 +155,20 @@ impl<'t> Lower<'t> {
             syn::Meta::NameValue(pair) => quote::ToTokens::to_token_stream(&pair.value).to_string(),
         };
         let is_doc = path == "doc" && !span.text(self.text).starts_with("#");
-        Attr { path, span, is_doc, tokens }
+        Attr {
+            path,
+            span,
+            is_doc,
+            tokens,
+        }
     }
 
     fn vis(&mut self, vis: &syn::Visibility) -> Vis {
         match vis {
             syn::Visibility::Public(_) => Vis::Public,
-            syn::Visibility::Restricted(_) => Vis::Restricted(self.of(vis).text(self.text).to_owned()),
+            syn::Visibility::Restricted(_) => {
+                Vis::Restricted(self.of(vis).text(self.text).to_owned())
+            }
             syn::Visibility::Inherited => Vis::Private,
         }
     }
@@ -141,27 +181,62 @@ impl<'t> Lower<'t> {
         let private = Vis::Private;
         let (attrs, vis, name, kind) = match item {
             I::Use(it) => {
-                let tree = UseItem { leading_colon: it.leading_colon.is_some(), tree: self.use_tree(&it.tree) };
-                (self.attrs(&it.attrs), self.vis(&it.vis), None, ItemKind::Use(tree))
+                let tree = UseItem {
+                    leading_colon: it.leading_colon.is_some(),
+                    tree: self.use_tree(&it.tree),
+                };
+                (
+                    self.attrs(&it.attrs),
+                    self.vis(&it.vis),
+                    None,
+                    ItemKind::Use(tree),
+                )
             }
             I::Mod(it) => {
                 let attrs = self.attrs(&it.attrs);
-                let path_attr = it.attrs.iter().find(|attr| attr.path().is_ident("path")).and_then(|attr| match &attr.meta {
-                    syn::Meta::NameValue(syn::MetaNameValue { value: syn::Expr::Lit(lit), .. }) => match &lit.lit {
-                        syn::Lit::Str(text) => Some(text.value()),
+                let path_attr = it
+                    .attrs
+                    .iter()
+                    .find(|attr| attr.path().is_ident("path"))
+                    .and_then(|attr| match &attr.meta {
+                        syn::Meta::NameValue(syn::MetaNameValue {
+                            value: syn::Expr::Lit(lit),
+                            ..
+                        }) => match &lit.lit {
+                            syn::Lit::Str(text) => Some(text.value()),
+                            _ => None,
+                        },
                         _ => None,
-                    },
-                    _ => None,
+                    });
+                let braces = it.content.as_ref().map(|(brace, _)| {
+                    self.span(brace.span.open())
+                        .to(self.span(brace.span.close()))
                 });
-                let braces = it.content.as_ref().map(|(brace, _)| self.span(brace.span.open()).to(self.span(brace.span.close())));
-                let items = it.content.as_ref().map(|(_, items)| items.iter().map(|item| self.item(item)).collect());
-                (attrs, self.vis(&it.vis), Some(self.name(&it.ident)), ItemKind::Mod(ModItem { items, braces, path_attr }))
+                let items = it
+                    .content
+                    .as_ref()
+                    .map(|(_, items)| items.iter().map(|item| self.item(item)).collect());
+                (
+                    attrs,
+                    self.vis(&it.vis),
+                    Some(self.name(&it.ident)),
+                    ItemKind::Mod(ModItem {
+                        items,
+                        braces,
+                        path_attr,
+                    }),
+                )
             }
             I::Fn(it) => {
                 let name = self.name(&it.sig.ident);
                 let sig = self.sig(&it.sig);
                 let body = Some(self.block(&it.block));
-                (self.attrs(&it.attrs), self.vis(&it.vis), Some(name), ItemKind::Fn(Box::new(FnItem { sig, body })))
+                (
+                    self.attrs(&it.attrs),
+                    self.vis(&it.vis),
+                    Some(name),
+                    ItemKind::Fn(Box::new(FnItem { sig, body })),
+                )
             }
             I::Struct(it) => {
                 let name = self.name(&it.ident);
@@ -171,7 +246,12 @@ impl<'t> Lower<'t> {
                     delimiters: self.delimiters(&it.fields),
                     fields: self.fields(&it.fields),
                 };
-                (self.attrs(&it.attrs), self.vis(&it.vis), Some(name), ItemKind::Struct(kind))
+                (
+                    self.attrs(&it.attrs),
+                    self.vis(&it.vis),
+                    Some(name),
+                    ItemKind::Struct(kind),
+                )
             }
             I::Union(it) => {
                 let name = self.name(&it.ident);
@@ -182,13 +262,30 @@ impl<'t> Lower<'t> {
                     delimiters: self.delimiters(&fields),
                     fields: self.fields(&fields),
                 };
-                (self.attrs(&it.attrs), self.vis(&it.vis), Some(name), ItemKind::Struct(kind))
+                (
+                    self.attrs(&it.attrs),
+                    self.vis(&it.vis),
+                    Some(name),
+                    ItemKind::Struct(kind),
+                )
             }
             I::Enum(it) => {
                 let name = self.name(&it.ident);
-                let variants = it.variants.iter().map(|variant| self.variant(variant)).collect();
-                let kind = EnumItem { generics: self.generics(&it.generics), variants };
-                (self.attrs(&it.attrs), self.vis(&it.vis), Some(name), ItemKind::Enum(kind))
+                let variants = it
+                    .variants
+                    .iter()
+                    .map(|variant| self.variant(variant))
+                    .collect();
+                let kind = EnumItem {
+                    generics: self.generics(&it.generics),
+                    variants,
+                };
+                (
+                    self.attrs(&it.attrs),
+                    self.vis(&it.vis),
+                    Some(name),
+                    ItemKind::Enum(kind),
+                )
             }
             I::Trait(it) => {
                 let name = self.name(&it.ident);
@@ -197,7 +294,12 @@ impl<'t> Lower<'t> {
                     supertraits: self.bounds(&it.supertraits),
                     items: it.items.iter().map(|item| self.trait_item(item)).collect(),
                 };
-                (self.attrs(&it.attrs), self.vis(&it.vis), Some(name), ItemKind::Trait(kind))
+                (
+                    self.attrs(&it.attrs),
+                    self.vis(&it.vis),
+                    Some(name),
+                    ItemKind::Trait(kind),
+                )
             }
             I::Impl(it) => {
                 let kind = ImplItem {
@@ -205,47 +307,89 @@ impl<'t> Lower<'t> {
                     of_trait: it.trait_.as_ref().map(|(path, _)| self.path(path, None)),
                     self_ty: self.ty(&it.self_ty),
                     items: it.items.iter().map(|item| self.impl_item(item)).collect(),
-                    braces: self.span(it.brace_token.span.open()).to(self.span(it.brace_token.span.close())),
+                    braces: self
+                        .span(it.brace_token.span.open())
+                        .to(self.span(it.brace_token.span.close())),
                 };
                 (self.attrs(&it.attrs), private, None, ItemKind::Impl(kind))
             }
             I::Type(it) => {
                 let name = self.name(&it.ident);
-                let kind = ItemKind::TypeAlias { generics: self.generics(&it.generics), ty: Some(self.ty(&it.ty)), bounds: vec![] };
+                let kind = ItemKind::TypeAlias {
+                    generics: self.generics(&it.generics),
+                    ty: Some(self.ty(&it.ty)),
+                    bounds: vec![],
+                };
                 (self.attrs(&it.attrs), self.vis(&it.vis), Some(name), kind)
             }
             I::Const(it) => {
                 let name = self.name(&it.ident);
-                let kind = ItemKind::Const { ty: self.ty(&it.ty), value: Some(self.expr(&it.expr)) };
+                let kind = ItemKind::Const {
+                    ty: self.ty(&it.ty),
+                    value: Some(self.expr(&it.expr)),
+                };
                 (self.attrs(&it.attrs), self.vis(&it.vis), Some(name), kind)
             }
             I::Static(it) => {
                 let name = self.name(&it.ident);
-                let kind = ItemKind::Const { ty: self.ty(&it.ty), value: Some(self.expr(&it.expr)) };
+                let kind = ItemKind::Const {
+                    ty: self.ty(&it.ty),
+                    value: Some(self.expr(&it.expr)),
+                };
                 (self.attrs(&it.attrs), self.vis(&it.vis), Some(name), kind)
             }
             I::Macro(it) => {
                 let mac = self.mac(&it.mac);
                 if it.mac.path.is_ident("macro_rules") {
                     let name = it.ident.as_ref().map(|ident| self.name(ident));
-                    (self.attrs(&it.attrs), private, name, ItemKind::MacroRules { body: mac.inner })
+                    (
+                        self.attrs(&it.attrs),
+                        private,
+                        name,
+                        ItemKind::MacroRules { body: mac.inner },
+                    )
                 } else {
-                    (self.attrs(&it.attrs), private, None, ItemKind::MacroCall(mac))
+                    (
+                        self.attrs(&it.attrs),
+                        private,
+                        None,
+                        ItemKind::MacroCall(mac),
+                    )
                 }
             }
             I::ExternCrate(it) => {
                 let krate = self.name(&it.ident);
                 let rename = it.rename.as_ref().map(|(_, ident)| self.name(ident));
                 let name = rename.clone().unwrap_or_else(|| krate.clone());
-                (self.attrs(&it.attrs), self.vis(&it.vis), Some(name), ItemKind::ExternCrate { krate, rename })
+                (
+                    self.attrs(&it.attrs),
+                    self.vis(&it.vis),
+                    Some(name),
+                    ItemKind::ExternCrate { krate, rename },
+                )
             }
             I::ForeignMod(it) => {
-                let items = it.items.iter().filter_map(|item| self.foreign_item(item)).collect();
-                (self.attrs(&it.attrs), private, None, ItemKind::Foreign(items))
+                let items = it
+                    .items
+                    .iter()
+                    .filter_map(|item| self.foreign_item(item))
+                    .collect();
+                (
+                    self.attrs(&it.attrs),
+                    private,
+                    None,
+                    ItemKind::Foreign(items),
+                )
             }
             _ => (vec![], private, None, ItemKind::Other),
         };
-        Item { span, attrs, vis, name, kind }
+        Item {
+            span,
+            attrs,
+            vis,
+            name,
+            kind,
+        }
     }
 
     fn foreign_item(&mut self, item: &syn::ForeignItem) -> Option<Item> {
@@ -255,7 +399,13 @@ impl<'t> Lower<'t> {
                 let name = self.name(&it.sig.ident);
                 let sig = self.sig(&it.sig);
                 let kind = ItemKind::Fn(Box::new(FnItem { sig, body: None }));
-                Some(Item { span, attrs: self.attrs(&it.attrs), vis: self.vis(&it.vis), name: Some(name), kind })
+                Some(Item {
+                    span,
+                    attrs: self.attrs(&it.attrs),
+                    vis: self.vis(&it.vis),
+                    name: Some(name),
+                    kind,
+                })
             }
             _ => None,
         }
@@ -270,23 +420,48 @@ impl<'t> Lower<'t> {
                 let name = self.name(&it.sig.ident);
                 let sig = self.sig(&it.sig);
                 let body = it.default.as_ref().map(|block| self.block(block));
-                (self.attrs(&it.attrs), Some(name), ItemKind::Fn(Box::new(FnItem { sig, body })))
+                (
+                    self.attrs(&it.attrs),
+                    Some(name),
+                    ItemKind::Fn(Box::new(FnItem { sig, body })),
+                )
             }
             T::Type(it) => {
                 let name = self.name(&it.ident);
                 let ty = it.default.as_ref().map(|(_, ty)| self.ty(ty));
-                let kind = ItemKind::TypeAlias { generics: self.generics(&it.generics), ty, bounds: self.bounds(&it.bounds) };
+                let kind = ItemKind::TypeAlias {
+                    generics: self.generics(&it.generics),
+                    ty,
+                    bounds: self.bounds(&it.bounds),
+                };
                 (self.attrs(&it.attrs), Some(name), kind)
             }
             T::Const(it) => {
                 let name = self.name(&it.ident);
                 let value = it.default.as_ref().map(|(_, value)| self.expr(value));
-                (self.attrs(&it.attrs), Some(name), ItemKind::Const { ty: self.ty(&it.ty), value })
+                (
+                    self.attrs(&it.attrs),
+                    Some(name),
+                    ItemKind::Const {
+                        ty: self.ty(&it.ty),
+                        value,
+                    },
+                )
             }
-            T::Macro(it) => (self.attrs(&it.attrs), None, ItemKind::MacroCall(self.mac(&it.mac))),
+            T::Macro(it) => (
+                self.attrs(&it.attrs),
+                None,
+                ItemKind::MacroCall(self.mac(&it.mac)),
+            ),
             _ => (vec![], None, ItemKind::Other),
         };
-        Item { span, attrs, vis, name, kind }
+        Item {
+            span,
+            attrs,
+            vis,
+            name,
+            kind,
+        }
     }
 
     fn impl_item(&mut self, item: &syn::ImplItem) -> Item {
@@ -297,32 +472,63 @@ impl<'t> Lower<'t> {
                 let name = self.name(&it.sig.ident);
                 let sig = self.sig(&it.sig);
                 let body = Some(self.block(&it.block));
-                (self.attrs(&it.attrs), self.vis(&it.vis), Some(name), ItemKind::Fn(Box::new(FnItem { sig, body })))
+                (
+                    self.attrs(&it.attrs),
+                    self.vis(&it.vis),
+                    Some(name),
+                    ItemKind::Fn(Box::new(FnItem { sig, body })),
+                )
             }
             T::Type(it) => {
                 let name = self.name(&it.ident);
-                let kind = ItemKind::TypeAlias { generics: self.generics(&it.generics), ty: Some(self.ty(&it.ty)), bounds: vec![] };
+                let kind = ItemKind::TypeAlias {
+                    generics: self.generics(&it.generics),
+                    ty: Some(self.ty(&it.ty)),
+                    bounds: vec![],
+                };
                 (self.attrs(&it.attrs), self.vis(&it.vis), Some(name), kind)
             }
             T::Const(it) => {
                 let name = self.name(&it.ident);
-                let kind = ItemKind::Const { ty: self.ty(&it.ty), value: Some(self.expr(&it.expr)) };
+                let kind = ItemKind::Const {
+                    ty: self.ty(&it.ty),
+                    value: Some(self.expr(&it.expr)),
+                };
                 (self.attrs(&it.attrs), self.vis(&it.vis), Some(name), kind)
             }
-            T::Macro(it) => (self.attrs(&it.attrs), Vis::Private, None, ItemKind::MacroCall(self.mac(&it.mac))),
+            T::Macro(it) => (
+                self.attrs(&it.attrs),
+                Vis::Private,
+                None,
+                ItemKind::MacroCall(self.mac(&it.mac)),
+            ),
             _ => (vec![], Vis::Private, None, ItemKind::Other),
         };
-        Item { span, attrs, vis, name, kind }
+        Item {
+            span,
+            attrs,
+            vis,
+            name,
+            kind,
+        }
     }
 
     fn use_tree(&mut self, tree: &syn::UseTree) -> UseTree {
         let span = self.of(tree);
         let kind = match tree {
-            syn::UseTree::Path(it) => UseKind::Path { name: self.name(&it.ident), rest: Box::new(self.use_tree(&it.tree)) },
+            syn::UseTree::Path(it) => UseKind::Path {
+                name: self.name(&it.ident),
+                rest: Box::new(self.use_tree(&it.tree)),
+            },
             syn::UseTree::Name(it) => UseKind::Name(self.name(&it.ident)),
-            syn::UseTree::Rename(it) => UseKind::Rename { name: self.name(&it.ident), rename: self.name(&it.rename) },
+            syn::UseTree::Rename(it) => UseKind::Rename {
+                name: self.name(&it.ident),
+                rename: self.name(&it.rename),
+            },
             syn::UseTree::Glob(_) => UseKind::Glob,
-            syn::UseTree::Group(it) => UseKind::Group { items: it.items.iter().map(|tree| self.use_tree(tree)).collect() },
+            syn::UseTree::Group(it) => UseKind::Group {
+                items: it.items.iter().map(|tree| self.use_tree(tree)).collect(),
+            },
         };
         UseTree { span, kind }
     }
@@ -339,8 +545,14 @@ impl<'t> Lower<'t> {
 
     fn delimiters(&mut self, fields: &syn::Fields) -> Option<Span> {
         match fields {
-            syn::Fields::Named(it) => Some(self.span(it.brace_token.span.open()).to(self.span(it.brace_token.span.close()))),
-            syn::Fields::Unnamed(it) => Some(self.span(it.paren_token.span.open()).to(self.span(it.paren_token.span.close()))),
+            syn::Fields::Named(it) => Some(
+                self.span(it.brace_token.span.open())
+                    .to(self.span(it.brace_token.span.close())),
+            ),
+            syn::Fields::Unnamed(it) => Some(
+                self.span(it.paren_token.span.open())
+                    .to(self.span(it.paren_token.span.close())),
+            ),
             syn::Fields::Unit => None,
         }
     }
@@ -376,10 +588,18 @@ impl<'t> Lower<'t> {
                         syn::ReceiverKind::Typed(_, ty) => (ReceiverKind::Typed, Some(self.ty(ty))),
                         _ => (ReceiverKind::Typed, None),
                     };
-                    receiver = Some(Receiver { span: self.of(it), kind, ty });
+                    receiver = Some(Receiver {
+                        span: self.of(it),
+                        kind,
+                        ty,
+                    });
                 }
                 syn::FnArg::Typed(it) => {
-                    params.push(Param { span: self.of(it), pat: self.pat(&it.pat), ty: self.ty(&it.ty) });
+                    params.push(Param {
+                        span: self.of(it),
+                        pat: self.pat(&it.pat),
+                        ty: self.ty(&it.ty),
+                    });
                 }
             }
         }
@@ -390,7 +610,9 @@ impl<'t> Lower<'t> {
             receiver,
             params,
             ret: self.ret(&sig.output),
-            parens: self.span(sig.paren_token.span.open()).to(self.span(sig.paren_token.span.close())),
+            parens: self
+                .span(sig.paren_token.span.open())
+                .to(self.span(sig.paren_token.span.close())),
         }
     }
 
@@ -412,14 +634,21 @@ impl<'t> Lower<'t> {
                     default: it.default.as_ref().map(|(_, ty)| self.ty(ty)),
                     is_type: true,
                 }),
-                syn::GenericParam::Const(it) => {
-                    Some(GenericParam { name: self.name(&it.ident), bounds: vec![], default: None, is_type: false })
-                }
+                syn::GenericParam::Const(it) => Some(GenericParam {
+                    name: self.name(&it.ident),
+                    bounds: vec![],
+                    default: None,
+                    is_type: false,
+                }),
                 syn::GenericParam::Lifetime(_) => None,
             })
             .collect();
         let mut wheres = Vec::new();
-        for predicate in generics.where_clause.iter().flat_map(|clause| &clause.predicates) {
+        for predicate in generics
+            .where_clause
+            .iter()
+            .flat_map(|clause| &clause.predicates)
+        {
             if let syn::WherePredicate::Type(it) = predicate {
                 wheres.push((self.ty(&it.bounded_ty), self.bounds(&it.bounds)));
             }
@@ -427,11 +656,16 @@ impl<'t> Lower<'t> {
         Generics { params, wheres }
     }
 
-    fn bounds<P>(&mut self, bounds: &syn::punctuated::Punctuated<syn::TypeParamBound, P>) -> Vec<Bound> {
+    fn bounds<P>(
+        &mut self,
+        bounds: &syn::punctuated::Punctuated<syn::TypeParamBound, P>,
+    ) -> Vec<Bound> {
         bounds
             .iter()
             .filter_map(|bound| match bound {
-                syn::TypeParamBound::Trait(it) => Some(Bound { path: self.path(&it.path, None) }),
+                syn::TypeParamBound::Trait(it) => Some(Bound {
+                    path: self.path(&it.path, None),
+                }),
                 _ => None,
             })
             .collect()
@@ -440,7 +674,14 @@ impl<'t> Lower<'t> {
     // --- paths and types
 
     fn path(&mut self, path: &syn::Path, qself: Option<&syn::QSelf>) -> Path {
-        let segs: Vec<Seg> = path.segments.iter().map(|seg| Seg { name: self.name(&seg.ident), args: self.args(&seg.arguments) }).collect();
+        let segs: Vec<Seg> = path
+            .segments
+            .iter()
+            .map(|seg| Seg {
+                name: self.name(&seg.ident),
+                args: self.args(&seg.arguments),
+            })
+            .collect();
         let last = segs.last().map_or(Span::default(), |seg| match &seg.args {
             Some(args) => seg.name.span.to(args.span),
             None => seg.name.span,
@@ -458,7 +699,13 @@ impl<'t> Lower<'t> {
             }
             None => (None, 0),
         };
-        Path { span, leading_colon: path.leading_colon.is_some() && qself.is_none(), segs, qself, qself_pos }
+        Path {
+            span,
+            leading_colon: path.leading_colon.is_some() && qself.is_none(),
+            segs,
+            qself,
+            qself_pos,
+        }
     }
 
     fn args(&mut self, args: &syn::PathArguments) -> Option<GenericArgs> {
@@ -467,7 +714,11 @@ impl<'t> Lower<'t> {
             syn::PathArguments::AngleBracketed(it) => Some(self.angle_args(it)),
             syn::PathArguments::Parenthesized(it) => Some(GenericArgs {
                 span: self.of(it),
-                types: it.inputs.iter().map(|arg| self.ty(named_arg_ty(arg))).collect(),
+                types: it
+                    .inputs
+                    .iter()
+                    .map(|arg| self.ty(named_arg_ty(arg)))
+                    .collect(),
                 parenthesized: true,
                 output: self.ret(&it.output).map(Box::new),
                 ..GenericArgs::default()
@@ -476,7 +727,10 @@ impl<'t> Lower<'t> {
     }
 
     fn angle_args(&mut self, args: &syn::AngleBracketedGenericArguments) -> GenericArgs {
-        let mut out = GenericArgs { span: self.of(args), ..GenericArgs::default() };
+        let mut out = GenericArgs {
+            span: self.of(args),
+            ..GenericArgs::default()
+        };
         for arg in &args.args {
             match arg {
                 syn::GenericArgument::Type(ty) => out.types.push(self.ty(ty)),
@@ -496,21 +750,38 @@ impl<'t> Lower<'t> {
         let span = self.of(ty);
         let kind = match ty {
             T::Path(it) => TyKind::Path(self.path(&it.path, it.qself.as_ref())),
-            T::Reference(it) => TyKind::Ref { mutable: it.mutability.is_some(), inner: Box::new(self.ty(&it.elem)) },
+            T::Reference(it) => TyKind::Ref {
+                mutable: it.mutability.is_some(),
+                inner: Box::new(self.ty(&it.elem)),
+            },
             T::Ptr(it) => TyKind::Ptr(Box::new(self.ty(&it.elem))),
             T::Tuple(it) => TyKind::Tuple(it.elems.iter().map(|ty| self.ty(ty)).collect()),
             T::Slice(it) => TyKind::Slice(Box::new(self.ty(&it.elem))),
             T::Array(it) => TyKind::Array(Box::new(self.ty(&it.elem))),
             T::FnPtr(it) => TyKind::Fn {
-                params: it.inputs.iter().map(|arg| self.ty(named_arg_ty(arg))).collect(),
+                params: it
+                    .inputs
+                    .iter()
+                    .map(|arg| self.ty(named_arg_ty(arg)))
+                    .collect(),
                 ret: self.ret(&it.output).map(Box::new),
             },
             T::ImplTrait(it) => TyKind::Impl(self.bounds(&it.bounds)),
             T::TraitObject(it) => TyKind::Dyn(self.bounds(&it.bounds)),
             T::Never(_) => TyKind::Never,
             T::Infer(_) => TyKind::Infer,
-            T::Paren(it) => return Ty { span, kind: self.ty(&it.elem).kind },
-            T::Group(it) => return Ty { span, kind: self.ty(&it.elem).kind },
+            T::Paren(it) => {
+                return Ty {
+                    span,
+                    kind: self.ty(&it.elem).kind,
+                };
+            }
+            T::Group(it) => {
+                return Ty {
+                    span,
+                    kind: self.ty(&it.elem).kind,
+                };
+            }
             T::Macro(it) => TyKind::Macro(self.mac(&it.mac)),
             _ => TyKind::Other,
         };
@@ -536,7 +807,10 @@ impl<'t> Lower<'t> {
                 sub: it.subpat.as_ref().map(|(_, pat)| Box::new(self.pat(pat))),
             },
             P::Path(it) => PatKind::Path(self.path(&it.path, it.qself.as_ref())),
-            P::TupleStruct(it) => PatKind::TupleStruct { path: self.path(&it.path, it.qself.as_ref()), elems: self.pats(&it.elems) },
+            P::TupleStruct(it) => PatKind::TupleStruct {
+                path: self.path(&it.path, it.qself.as_ref()),
+                elems: self.pats(&it.elems),
+            },
             P::Struct(it) => {
                 let fields = it
                     .fields
@@ -548,14 +822,24 @@ impl<'t> Lower<'t> {
                         pat: self.pat(&field.pat),
                     })
                     .collect();
-                PatKind::Struct { path: self.path(&it.path, it.qself.as_ref()), fields, rest: it.rest.is_some() }
+                PatKind::Struct {
+                    path: self.path(&it.path, it.qself.as_ref()),
+                    fields,
+                    rest: it.rest.is_some(),
+                }
             }
             P::Tuple(it) => PatKind::Tuple(self.pats(&it.elems)),
             P::Slice(it) => PatKind::Slice(self.pats(&it.elems)),
-            P::Reference(it) => PatKind::Ref { mutable: it.mutability.is_some(), inner: Box::new(self.pat(&it.pat)) },
+            P::Reference(it) => PatKind::Ref {
+                mutable: it.mutability.is_some(),
+                inner: Box::new(self.pat(&it.pat)),
+            },
             P::Or(it) => PatKind::Or(self.pats(&it.cases)),
             P::Paren(it) => PatKind::Paren(Box::new(self.pat(&it.pat))),
-            P::Type(it) => PatKind::Type { inner: Box::new(self.pat(&it.pat)), ty: self.ty(&it.ty) },
+            P::Type(it) => PatKind::Type {
+                inner: Box::new(self.pat(&it.pat)),
+                ty: self.ty(&it.ty),
+            },
             P::Guard(it) => return self.pat(&it.pat),
             P::Lit(_) => PatKind::Lit,
             P::Range(_) => PatKind::Range,
@@ -568,15 +852,24 @@ impl<'t> Lower<'t> {
     fn member(&mut self, member: &syn::Member) -> Name {
         match member {
             syn::Member::Named(ident) => self.name(ident),
-            syn::Member::Unnamed(index) => Name { text: index.index.to_string(), span: self.span(index.span) },
+            syn::Member::Unnamed(index) => Name {
+                text: index.index.to_string(),
+                span: self.span(index.span),
+            },
         }
     }
 
     // --- statements and expressions
 
     fn block(&mut self, block: &syn::Block) -> Block {
-        let span = self.span(block.brace_token.span.open()).to(self.span(block.brace_token.span.close()));
-        let stmts = block.stmts.iter().filter_map(|stmt| self.stmt(stmt)).collect();
+        let span = self
+            .span(block.brace_token.span.open())
+            .to(self.span(block.brace_token.span.close()));
+        let stmts = block
+            .stmts
+            .iter()
+            .filter_map(|stmt| self.stmt(stmt))
+            .collect();
         Block { span, stmts }
     }
 
@@ -584,39 +877,74 @@ impl<'t> Lower<'t> {
         let stmt = match stmt {
             syn::Stmt::Local(it) => {
                 let attrs = self.attrs(&it.attrs);
-                let first = attrs.first().map_or(self.of(&it.let_token), |attr| attr.span);
+                let first = attrs
+                    .first()
+                    .map_or(self.of(&it.let_token), |attr| attr.span);
                 let span = first.to(self.of(&it.semi_token));
                 let (pat, ty) = match &it.pat {
                     syn::Pat::Type(typed) => (self.pat(&typed.pat), Some(self.ty(&typed.ty))),
                     pat => (self.pat(pat), None),
                 };
                 let init = it.init.as_ref().map(|init| self.expr(&init.expr));
-                let diverge = it.init.as_ref().and_then(|init| init.diverge.as_ref()).map(|(_, expr)| self.expr(expr));
-                Stmt { span, attrs, kind: StmtKind::Let { pat, ty, init, diverge } }
+                let diverge = it
+                    .init
+                    .as_ref()
+                    .and_then(|init| init.diverge.as_ref())
+                    .map(|(_, expr)| self.expr(expr));
+                Stmt {
+                    span,
+                    attrs,
+                    kind: StmtKind::Let {
+                        pat,
+                        ty,
+                        init,
+                        diverge,
+                    },
+                }
             }
             syn::Stmt::Item(item) => {
                 let item = self.item(item);
-                Stmt { span: item.span, attrs: vec![], kind: StmtKind::Item(Box::new(item)) }
+                Stmt {
+                    span: item.span,
+                    attrs: vec![],
+                    kind: StmtKind::Item(Box::new(item)),
+                }
             }
             syn::Stmt::Expr(expr, semi) => {
                 let expr = self.expr(expr);
-                let mut span = expr.attrs.first().map_or(expr.span, |attr| attr.span.to(expr.span));
+                let mut span = expr
+                    .attrs
+                    .first()
+                    .map_or(expr.span, |attr| attr.span.to(expr.span));
                 if let Some(semi) = semi {
                     span = span.to(self.of(semi));
                 }
-                Stmt { span, attrs: expr.attrs.clone(), kind: StmtKind::Expr { expr, semi: semi.is_some() } }
+                Stmt {
+                    span,
+                    attrs: expr.attrs.clone(),
+                    kind: StmtKind::Expr {
+                        expr,
+                        semi: semi.is_some(),
+                    },
+                }
             }
             syn::Stmt::Macro(it) => {
                 let attrs = self.attrs(&it.attrs);
                 let mac = self.mac(&it.mac);
-                let mut span = attrs.first().map_or(mac.span, |attr| attr.span.to(mac.span));
+                let mut span = attrs
+                    .first()
+                    .map_or(mac.span, |attr| attr.span.to(mac.span));
                 if let Some(semi) = &it.semi_token {
                     span = span.to(self.of(semi));
                 }
                 // `m! {}` needs no semicolon to be a statement.
                 let semi = it.semi_token.is_some();
                 let expr = self.new_expr(mac.span, vec![], ExprKind::Macro(mac));
-                Stmt { span, attrs, kind: StmtKind::Expr { expr, semi } }
+                Stmt {
+                    span,
+                    attrs,
+                    kind: StmtKind::Expr { expr, semi },
+                }
             }
         };
         Some(stmt)
@@ -625,7 +953,12 @@ impl<'t> Lower<'t> {
     fn new_expr(&mut self, span: Span, attrs: Vec<Attr>, kind: ExprKind) -> Expr {
         let id = self.n_exprs;
         self.n_exprs += 1;
-        Expr { id, span, attrs, kind }
+        Expr {
+            id,
+            span,
+            attrs,
+            kind,
+        }
     }
 
     fn boxed(&mut self, expr: &syn::Expr) -> Box<Expr> {
@@ -645,7 +978,8 @@ impl<'t> Lower<'t> {
     }
 
     fn pair(&self, open_close: proc_macro2::extra::DelimSpan) -> Span {
-        self.span(open_close.open()).to(self.span(open_close.close()))
+        self.span(open_close.open())
+            .to(self.span(open_close.close()))
     }
 
     // Spans are put together from those of the parts: asking each node for its own would be quadratic in the depth.
@@ -674,7 +1008,10 @@ impl<'t> Lower<'t> {
                 attrs = &it.attrs;
                 let callee = self.boxed(&it.func);
                 let args = self.exprs(&it.args);
-                (callee.span.to(self.pair(it.paren_token.span)), ExprKind::Call { callee, args })
+                (
+                    callee.span.to(self.pair(it.paren_token.span)),
+                    ExprKind::Call { callee, args },
+                )
             }
             E::MethodCall(it) => {
                 attrs = &it.attrs;
@@ -688,20 +1025,32 @@ impl<'t> Lower<'t> {
                     parens,
                     recv,
                 };
-                let ExprKind::MethodCall { recv, .. } = &kind else { unreachable!() };
+                let ExprKind::MethodCall { recv, .. } = &kind else {
+                    unreachable!()
+                };
                 (recv.span.to(parens), kind)
             }
             E::Field(it) => {
                 attrs = &it.attrs;
                 let base = self.boxed(&it.base);
                 let member = self.member(&it.member);
-                (base.span.to(member.span), ExprKind::Field { base, dot: self.of(&it.dot_token), member })
+                (
+                    base.span.to(member.span),
+                    ExprKind::Field {
+                        base,
+                        dot: self.of(&it.dot_token),
+                        member,
+                    },
+                )
             }
             E::Index(it) => {
                 attrs = &it.attrs;
                 let base = self.boxed(&it.expr);
                 let index = self.boxed(&it.index);
-                (base.span.to(self.pair(it.bracket_token.span)), ExprKind::Index { base, index })
+                (
+                    base.span.to(self.pair(it.bracket_token.span)),
+                    ExprKind::Index { base, index },
+                )
             }
             E::Unary(it) => {
                 attrs = &it.attrs;
@@ -724,12 +1073,21 @@ impl<'t> Lower<'t> {
             E::Reference(it) => {
                 attrs = &it.attrs;
                 let inner = self.boxed(&it.expr);
-                (self.of(&it.and_token).to(inner.span), ExprKind::Ref { mutable: it.mutability.is_some(), inner })
+                (
+                    self.of(&it.and_token).to(inner.span),
+                    ExprKind::Ref {
+                        mutable: it.mutability.is_some(),
+                        inner,
+                    },
+                )
             }
             E::RawAddr(it) => {
                 attrs = &it.attrs;
                 let inner = self.boxed(&it.expr);
-                (self.of(&it.and_token).to(inner.span), ExprKind::RawRef(inner))
+                (
+                    self.of(&it.and_token).to(inner.span),
+                    ExprKind::RawRef(inner),
+                )
             }
             E::Cast(it) => {
                 attrs = &it.attrs;
@@ -742,20 +1100,32 @@ impl<'t> Lower<'t> {
                 attrs = &it.attrs;
                 let value = self.boxed(&it.expr);
                 let pat = self.pat(&it.pat);
-                (self.of(&it.let_token).to(value.span), ExprKind::Let { pat, value })
+                (
+                    self.of(&it.let_token).to(value.span),
+                    ExprKind::Let { pat, value },
+                )
             }
             E::Match(it) => {
                 attrs = &it.attrs;
                 let scrutinee = self.boxed(&it.expr);
                 let braces = self.pair(it.brace_token.span);
                 let arms = it.arms.iter().map(|arm| self.arm(arm)).collect();
-                (self.of(&it.match_token).to(braces), ExprKind::Match { scrutinee, arms, braces })
+                (
+                    self.of(&it.match_token).to(braces),
+                    ExprKind::Match {
+                        scrutinee,
+                        arms,
+                        braces,
+                    },
+                )
             }
             E::Loop(it) => {
                 attrs = &it.attrs;
                 let label = self.label(&it.label);
                 let body = self.block(&it.body);
-                let first = label.as_ref().map_or(self.of(&it.loop_token), |label| label.span);
+                let first = label
+                    .as_ref()
+                    .map_or(self.of(&it.loop_token), |label| label.span);
                 (first.to(body.span), ExprKind::Loop { label, body })
             }
             E::While(it) => {
@@ -763,7 +1133,9 @@ impl<'t> Lower<'t> {
                 let label = self.label(&it.label);
                 let cond = self.boxed(&it.cond);
                 let body = self.block(&it.body);
-                let first = label.as_ref().map_or(self.of(&it.while_token), |label| label.span);
+                let first = label
+                    .as_ref()
+                    .map_or(self.of(&it.while_token), |label| label.span);
                 (first.to(body.span), ExprKind::While { label, cond, body })
             }
             E::ForLoop(it) => {
@@ -772,44 +1144,93 @@ impl<'t> Lower<'t> {
                 let pat = self.pat(&it.pat);
                 let iter = self.boxed(&it.expr);
                 let body = self.block(&it.body);
-                let first = label.as_ref().map_or(self.of(&it.for_token), |label| label.span);
-                (first.to(body.span), ExprKind::For { label, pat, iter, body })
+                let first = label
+                    .as_ref()
+                    .map_or(self.of(&it.for_token), |label| label.span);
+                (
+                    first.to(body.span),
+                    ExprKind::For {
+                        label,
+                        pat,
+                        iter,
+                        body,
+                    },
+                )
             }
             E::Block(it) => {
                 attrs = &it.attrs;
                 let label = self.label(&it.label);
                 let block = self.block(&it.block);
                 let first = label.as_ref().map_or(block.span, |label| label.span);
-                (first.to(block.span), ExprKind::Block { label, flavour: BlockFlavour::Plain, block })
+                (
+                    first.to(block.span),
+                    ExprKind::Block {
+                        label,
+                        flavour: BlockFlavour::Plain,
+                        block,
+                    },
+                )
             }
             E::Unsafe(it) => {
                 attrs = &it.attrs;
                 let block = self.block(&it.block);
                 let span = self.of(&it.unsafe_token).to(block.span);
-                (span, ExprKind::Block { label: None, flavour: BlockFlavour::Unsafe, block })
+                (
+                    span,
+                    ExprKind::Block {
+                        label: None,
+                        flavour: BlockFlavour::Unsafe,
+                        block,
+                    },
+                )
             }
             E::Async(it) => {
                 attrs = &it.attrs;
                 let block = self.block(&it.block);
                 let span = self.of(&it.async_token).to(block.span);
-                (span, ExprKind::Block { label: None, flavour: BlockFlavour::Async, block })
+                (
+                    span,
+                    ExprKind::Block {
+                        label: None,
+                        flavour: BlockFlavour::Async,
+                        block,
+                    },
+                )
             }
             E::Const(it) => {
                 attrs = &it.attrs;
                 let block = self.block(&it.block);
                 let span = self.of(&it.const_token).to(block.span);
-                (span, ExprKind::Block { label: None, flavour: BlockFlavour::Const, block })
+                (
+                    span,
+                    ExprKind::Block {
+                        label: None,
+                        flavour: BlockFlavour::Const,
+                        block,
+                    },
+                )
             }
             E::TryBlock(it) => {
                 attrs = &it.attrs;
                 let block = self.block(&it.block);
                 let span = self.of(&it.try_token).to(block.span);
-                (span, ExprKind::Block { label: None, flavour: BlockFlavour::Try, block })
+                (
+                    span,
+                    ExprKind::Block {
+                        label: None,
+                        flavour: BlockFlavour::Try,
+                        block,
+                    },
+                )
             }
             E::Closure(it) => {
                 attrs = &it.attrs;
                 let mut first = self.of(&it.inputs_begin);
-                for span in [it.capture.as_ref().map(|t| self.of(t)), it.asyncness.as_ref().map(|t| self.of(t)), it.constness.as_ref().map(|t| self.of(t))] {
+                for span in [
+                    it.capture.as_ref().map(|t| self.of(t)),
+                    it.asyncness.as_ref().map(|t| self.of(t)),
+                    it.constness.as_ref().map(|t| self.of(t)),
+                ] {
                     first = span.map_or(first, |span| first.to(span));
                 }
                 let params = it
@@ -822,15 +1243,26 @@ impl<'t> Lower<'t> {
                     .collect();
                 let ret = self.ret(&it.output);
                 let body = self.boxed(&it.body);
-                let kind = ExprKind::Closure { params, ret, is_async: it.asyncness.is_some(), is_move: it.capture.is_some(), body };
-                let ExprKind::Closure { body, .. } = &kind else { unreachable!() };
+                let kind = ExprKind::Closure {
+                    params,
+                    ret,
+                    is_async: it.asyncness.is_some(),
+                    is_move: it.capture.is_some(),
+                    body,
+                };
+                let ExprKind::Closure { body, .. } = &kind else {
+                    unreachable!()
+                };
                 (first.to(body.span), kind)
             }
             E::Return(it) => {
                 attrs = &it.attrs;
                 let value = self.opt(&it.expr);
                 let first = self.of(&it.return_token);
-                (value.as_ref().map_or(first, |value| first.to(value.span)), ExprKind::Return(value))
+                (
+                    value.as_ref().map_or(first, |value| first.to(value.span)),
+                    ExprKind::Return(value),
+                )
             }
             E::Break(it) => {
                 attrs = &it.attrs;
@@ -845,17 +1277,26 @@ impl<'t> Lower<'t> {
                 attrs = &it.attrs;
                 let label = it.label.as_ref().map(|label| self.lifetime(label));
                 let first = self.of(&it.continue_token);
-                (label.as_ref().map_or(first, |label| first.to(label.span)), ExprKind::Continue { label })
+                (
+                    label.as_ref().map_or(first, |label| first.to(label.span)),
+                    ExprKind::Continue { label },
+                )
             }
             E::Try(it) => {
                 attrs = &it.attrs;
                 let inner = self.boxed(&it.expr);
-                (inner.span.to(self.of(&it.question_token)), ExprKind::Try(inner))
+                (
+                    inner.span.to(self.of(&it.question_token)),
+                    ExprKind::Try(inner),
+                )
             }
             E::Await(it) => {
                 attrs = &it.attrs;
                 let inner = self.boxed(&it.base);
-                (inner.span.to(self.of(&it.await_token)), ExprKind::Await(inner))
+                (
+                    inner.span.to(self.of(&it.await_token)),
+                    ExprKind::Await(inner),
+                )
             }
             E::Tuple(it) => {
                 attrs = &it.attrs;
@@ -871,7 +1312,10 @@ impl<'t> Lower<'t> {
                 attrs = &it.attrs;
                 let value = self.boxed(&it.expr);
                 let len = self.boxed(&it.len);
-                (self.pair(it.bracket_token.span), ExprKind::Repeat { value, len })
+                (
+                    self.pair(it.bracket_token.span),
+                    ExprKind::Repeat { value, len },
+                )
             }
             E::Struct(it) => {
                 attrs = &it.attrs;
@@ -884,11 +1328,25 @@ impl<'t> Lower<'t> {
                         let name = self.member(&field.member);
                         let value = self.expr(&field.expr);
                         let first = field.attrs.first().map_or(name.span, |attr| self.of(attr));
-                        FieldInit { span: first.to(value.span), shorthand: field.colon_token.is_none(), name, value }
+                        FieldInit {
+                            span: first.to(value.span),
+                            shorthand: field.colon_token.is_none(),
+                            name,
+                            value,
+                        }
                     })
                     .collect();
                 let rest = self.opt(&it.rest);
-                (path.span.to(braces), ExprKind::Struct { path, fields, rest, dots: it.dot2_token.is_some(), braces })
+                (
+                    path.span.to(braces),
+                    ExprKind::Struct {
+                        path,
+                        fields,
+                        rest,
+                        dots: it.dot2_token.is_some(),
+                        braces,
+                    },
+                )
             }
             E::Range(it) => {
                 attrs = &it.attrs;
@@ -930,7 +1388,16 @@ impl<'t> Lower<'t> {
             let span = lhs.span.to(rhs.span);
             let op_span = self.of(&link.op);
             let attrs = self.attrs(&link.attrs);
-            lhs = self.new_expr(span, attrs, ExprKind::Binary { op, op_span, lhs: Box::new(lhs), rhs });
+            lhs = self.new_expr(
+                span,
+                attrs,
+                ExprKind::Binary {
+                    op,
+                    op_span,
+                    lhs: Box::new(lhs),
+                    rhs,
+                },
+            );
         }
         lhs
     }
@@ -954,13 +1421,25 @@ impl<'t> Lower<'t> {
         }
         let mut alt = last_else.map(|expr| self.boxed(expr));
         for link in links.into_iter().rev() {
-            let else_span = link.else_branch.as_ref().map_or(Span::default(), |(token, _)| self.of(token));
+            let else_span = link
+                .else_branch
+                .as_ref()
+                .map_or(Span::default(), |(token, _)| self.of(token));
             let cond = self.boxed(&link.cond);
             let then = self.block(&link.then_branch);
             let mut span = self.of(&link.if_token).to(then.span);
             span = alt.as_ref().map_or(span, |alt| span.to(alt.span));
             let attrs = self.attrs(&link.attrs);
-            alt = Some(Box::new(self.new_expr(span, attrs, ExprKind::If { cond, then, alt: alt.take(), else_span })));
+            alt = Some(Box::new(self.new_expr(
+                span,
+                attrs,
+                ExprKind::If {
+                    cond,
+                    then,
+                    alt: alt.take(),
+                    else_span,
+                },
+            )));
         }
         *alt.expect("a chain has a link")
     }
@@ -975,7 +1454,14 @@ impl<'t> Lower<'t> {
         let comma = arm.comma.as_ref().map(|comma| self.of(comma));
         let first = attrs.first().map_or(pat.span, |attr| attr.span);
         let span = first.to(comma.unwrap_or(body.span));
-        Arm { span, attrs, pat, guard, body, comma }
+        Arm {
+            span,
+            attrs,
+            pat,
+            guard,
+            body,
+            comma,
+        }
     }
 
     // --- macros
@@ -988,10 +1474,22 @@ impl<'t> Lower<'t> {
             syn::MacroDelimiter::Bracket(it) => it.span,
         };
         let pair = self.pair(delimiters);
-        let inner = Span::new(self.span(delimiters.open()).hi, self.span(delimiters.close()).lo);
+        let inner = Span::new(
+            self.span(delimiters.open()).hi,
+            self.span(delimiters.close()).lo,
+        );
         let name = path.last().name.text.clone();
-        let args = if is_std_macro(&name) { self.mac_args(&name, mac.tokens.clone()) } else { MacroArgs::Opaque };
-        MacroCall { span: path.span.to(pair), path, inner, args }
+        let args = if is_std_macro(&name) {
+            self.mac_args(&name, mac.tokens.clone())
+        } else {
+            MacroArgs::Opaque
+        };
+        MacroCall {
+            span: path.span.to(pair),
+            path,
+            inner,
+            args,
+        }
     }
 
     fn mac_args(&mut self, name: &str, tokens: TokenStream) -> MacroArgs {
@@ -1027,20 +1525,25 @@ impl<'t> Lower<'t> {
                 Ok((value, len))
             };
             if let Ok((value, len)) = parser.parse2(tokens.clone()) {
-                return MacroArgs::Repeat { value: self.boxed(&value), len: self.boxed(&len) };
+                return MacroArgs::Repeat {
+                    value: self.boxed(&value),
+                    len: self.boxed(&len),
+                };
             }
         }
         let parser = |input: syn::parse::ParseStream<'_>| {
             let mut args = Vec::new();
             while !input.is_empty() {
-                let name: Option<syn::Ident> =
-                    if input.peek(syn::Ident) && input.peek2(syn::Token![=]) && !input.peek2(syn::Token![==]) {
-                        let ident = input.parse()?;
-                        input.parse::<syn::Token![=]>()?;
-                        Some(ident)
-                    } else {
-                        None
-                    };
+                let name: Option<syn::Ident> = if input.peek(syn::Ident)
+                    && input.peek2(syn::Token![=])
+                    && !input.peek2(syn::Token![==])
+                {
+                    let ident = input.parse()?;
+                    input.parse::<syn::Token![=]>()?;
+                    Some(ident)
+                } else {
+                    None
+                };
                 args.push((name, input.parse::<syn::Expr>()?));
                 if input.is_empty() {
                     break;
@@ -1049,23 +1552,37 @@ impl<'t> Lower<'t> {
             }
             Ok(args)
         };
-        let Ok(parsed) = parser.parse2(tokens) else { return MacroArgs::Opaque };
+        let Ok(parsed) = parser.parse2(tokens) else {
+            return MacroArgs::Opaque;
+        };
         let mut captures = Vec::new();
         let mut seen_format = name == "vec" || name == "dbg";
         let mut args = Vec::new();
         for (arg_name, value) in &parsed {
             let lowered = self.expr(value);
             if !seen_format
-                && let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = value
+                && let syn::Expr::Lit(syn::ExprLit {
+                    lit: syn::Lit::Str(text),
+                    ..
+                }) = value
             {
                 seen_format = true;
                 let span = self.span(text.span());
                 captures = format_captures(span.text(self.text), span.lo);
             }
-            args.push(MacroArg { name: arg_name.as_ref().map(|ident| self.name(ident)), value: lowered });
+            args.push(MacroArg {
+                name: arg_name.as_ref().map(|ident| self.name(ident)),
+                value: lowered,
+            });
         }
         // What an argument names is not captured.
-        captures.retain(|capture| !args.iter().any(|arg| arg.name.as_ref().is_some_and(|name| name.text == capture.text)));
+        captures.retain(|capture| {
+            !args.iter().any(|arg| {
+                arg.name
+                    .as_ref()
+                    .is_some_and(|name| name.text == capture.text)
+            })
+        });
         MacroArgs::Exprs { args, captures }
     }
 }
@@ -1078,8 +1595,14 @@ fn binary_op(op: &syn::BinOp) -> BinOp {
         B::Eq(_) => BinOp::Eq,
         B::Ne(_) => BinOp::Ne,
         B::Lt(_) | B::Le(_) | B::Gt(_) | B::Ge(_) => BinOp::Compare,
-        B::AddAssign(_) | B::SubAssign(_) | B::MulAssign(_) | B::DivAssign(_) | B::RemAssign(_) => BinOp::AssignOp,
-        B::BitXorAssign(_) | B::BitAndAssign(_) | B::BitOrAssign(_) | B::ShlAssign(_) | B::ShrAssign(_) => BinOp::AssignOp,
+        B::AddAssign(_) | B::SubAssign(_) | B::MulAssign(_) | B::DivAssign(_) | B::RemAssign(_) => {
+            BinOp::AssignOp
+        }
+        B::BitXorAssign(_)
+        | B::BitAndAssign(_)
+        | B::BitOrAssign(_)
+        | B::ShlAssign(_)
+        | B::ShrAssign(_) => BinOp::AssignOp,
         _ => BinOp::Arith,
     }
 }
@@ -1089,7 +1612,11 @@ fn named_arg_ty(arg: &syn::NamedArg) -> &syn::Type {
 }
 
 fn path_text(path: &syn::Path) -> String {
-    let names: Vec<String> = path.segments.iter().map(|seg| seg.ident.to_string()).collect();
+    let names: Vec<String> = path
+        .segments
+        .iter()
+        .map(|seg| seg.ident.to_string())
+        .collect();
     names.join("::")
 }
 
@@ -1108,14 +1635,19 @@ fn format_captures(literal: &str, lo: usize) -> Vec<Name> {
                 let mut add = |word: &str, offset: usize| {
                     if word.starts_with(|c: char| c.is_alphabetic() || c == '_') {
                         let start = lo + offset;
-                        found.push(Name { text: word.to_owned(), span: Span::new(start, start + word.len()) });
+                        found.push(Name {
+                            text: word.to_owned(),
+                            span: Span::new(start, start + word.len()),
+                        });
                     }
                 };
                 add(name.trim(), at + 1 + (name.len() - name.trim_start().len()));
                 let spec_at = at + 1 + name.len() + 1;
                 for (dollar, _) in spec.match_indices('$') {
                     let head = &spec[..dollar];
-                    let start = head.rfind(|c: char| !(c.is_alphanumeric() || c == '_')).map_or(0, |n| n + 1);
+                    let start = head
+                        .rfind(|c: char| !(c.is_alphanumeric() || c == '_'))
+                        .map_or(0, |n| n + 1);
                     add(&head[start..], spec_at + start);
                 }
                 at = end + 1;

@@ -33,8 +33,13 @@ pub const STACK_BYTES: usize = 1 << 30;
 /// Where the system gives no thread, and with the panic of what is run.
 pub fn on_big_stack<R: Send>(run: impl FnOnce() -> R + Send) -> R {
     std::thread::scope(|scope| {
-        let worker = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run).expect("the system gives a thread");
-        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let worker = std::thread::Builder::new()
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, run)
+            .expect("the system gives a thread");
+        worker
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
@@ -56,7 +61,11 @@ fn prefix_len(text: &str) -> usize {
 /// # Errors
 /// The first syntax error, or nesting over [`MAX_NESTING`].
 pub fn parse(text: &str) -> Result<File, ParseFailure> {
-    parse_with(text, |rest| syn::parse_str::<syn::File>(rest), |lower, file: syn::File| lower.file(&file))
+    parse_with(
+        text,
+        |rest| syn::parse_str::<syn::File>(rest),
+        |lower, file: syn::File| lower.file(&file),
+    )
 }
 
 fn parse_with<T>(
@@ -67,7 +76,10 @@ fn parse_with<T>(
     let cut = prefix_len(text);
     let rest = &text[cut..];
     if let Some(at) = too_deep(rest) {
-        return Err(ParseFailure { at: cut + at, message: format!("delimiters nest more than {MAX_NESTING} deep") });
+        return Err(ParseFailure {
+            at: cut + at,
+            message: format!("delimiters nest more than {MAX_NESTING} deep"),
+        });
     }
     let parsed = parse(rest);
     let result = match parsed {
@@ -80,12 +92,18 @@ fn parse_with<T>(
                     Ok(file)
                 }
                 // Never seen; it would mean edits in the wrong place.
-                Some(at) => Err(ParseFailure { at, message: "the parser's ranges do not match the text".into() }),
+                Some(at) => Err(ParseFailure {
+                    at,
+                    message: "the parser's ranges do not match the text".into(),
+                }),
             }
         }
         Err(err) => {
             let at = err.span().byte_range().start;
-            Err(ParseFailure { at: (cut + at).min(text.len()), message: err.to_string() })
+            Err(ParseFailure {
+                at: (cut + at).min(text.len()),
+                message: err.to_string(),
+            })
         }
     };
     // Ranges restart at 0 with each file, but the thread's table of sources only grows.
@@ -119,7 +137,9 @@ pub struct LineIndex {
 
 impl LineIndex {
     pub fn new(text: &str) -> Self {
-        let starts = std::iter::once(0).chain(memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1)).collect();
+        let starts = std::iter::once(0)
+            .chain(memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1))
+            .collect();
         LineIndex { starts }
     }
 
@@ -153,7 +173,13 @@ mod tests {
 
     #[test]
     fn ranges_count_what_the_parser_does_not_see() {
-        for prefix in ["", "\u{feff}", "#!/usr/bin/env run\n", "\u{feff}#!/bin/x\n", "#![allow(dead_code)]\n"] {
+        for prefix in [
+            "",
+            "\u{feff}",
+            "#!/usr/bin/env run\n",
+            "\u{feff}#!/bin/x\n",
+            "#![allow(dead_code)]\n",
+        ] {
             let text = format!("{prefix}fn größe() {{ \"äöü\"; x }}");
             let file = parse(&text).unwrap();
             for ident in &file.idents {

@@ -102,11 +102,23 @@ pub enum ItemKind {
     Enum(EnumItem),
     Trait(TraitItem),
     Impl(ImplItem),
-    TypeAlias { generics: Generics, ty: Option<Ty>, bounds: Vec<Bound> },
-    Const { ty: Ty, value: Option<Expr> },
-    MacroRules { body: Span },
+    TypeAlias {
+        generics: Generics,
+        ty: Option<Ty>,
+        bounds: Vec<Bound>,
+    },
+    Const {
+        ty: Ty,
+        value: Option<Expr>,
+    },
+    MacroRules {
+        body: Span,
+    },
     MacroCall(MacroCall),
-    ExternCrate { krate: Name, rename: Option<Name> },
+    ExternCrate {
+        krate: Name,
+        rename: Option<Name>,
+    },
     /// `extern "C" { … }`: its functions.
     Foreign(Vec<Item>),
     Other,
@@ -268,7 +280,9 @@ impl Path {
     /// The one identifier that this path is, if it is one.
     pub fn ident(&self) -> Option<&Name> {
         match &self.segs[..] {
-            [only] if !self.leading_colon && self.qself.is_none() && only.args.is_none() => Some(&only.name),
+            [only] if !self.leading_colon && self.qself.is_none() && only.args.is_none() => {
+                Some(&only.name)
+            }
             _ => None,
         }
     }
@@ -305,12 +319,18 @@ pub struct Ty {
 #[derive(Debug, Clone)]
 pub enum TyKind {
     Path(Path),
-    Ref { mutable: bool, inner: Box<Ty> },
+    Ref {
+        mutable: bool,
+        inner: Box<Ty>,
+    },
     Ptr(Box<Ty>),
     Tuple(Vec<Ty>),
     Slice(Box<Ty>),
     Array(Box<Ty>),
-    Fn { params: Vec<Ty>, ret: Option<Box<Ty>> },
+    Fn {
+        params: Vec<Ty>,
+        ret: Option<Box<Ty>>,
+    },
     Impl(Vec<Bound>),
     Dyn(Vec<Bound>),
     Never,
@@ -344,36 +364,118 @@ pub enum LitKind {
 pub enum ExprKind {
     Lit(LitKind),
     Path(Path),
-    Call { callee: Box<Expr>, args: Vec<Expr> },
-    MethodCall { recv: Box<Expr>, dot: Span, method: Name, turbofish: Option<GenericArgs>, args: Vec<Expr>, parens: Span },
-    Field { base: Box<Expr>, dot: Span, member: Name },
-    Index { base: Box<Expr>, index: Box<Expr> },
+    Call {
+        callee: Box<Expr>,
+        args: Vec<Expr>,
+    },
+    MethodCall {
+        recv: Box<Expr>,
+        dot: Span,
+        method: Name,
+        turbofish: Option<GenericArgs>,
+        args: Vec<Expr>,
+        parens: Span,
+    },
+    Field {
+        base: Box<Expr>,
+        dot: Span,
+        member: Name,
+    },
+    Index {
+        base: Box<Expr>,
+        index: Box<Expr>,
+    },
     Not(Box<Expr>),
     Neg(Box<Expr>),
     Deref(Box<Expr>),
-    Binary { op: BinOp, op_span: Span, lhs: Box<Expr>, rhs: Box<Expr> },
-    Assign { lhs: Box<Expr>, rhs: Box<Expr> },
-    Ref { mutable: bool, inner: Box<Expr> },
+    Binary {
+        op: BinOp,
+        op_span: Span,
+        lhs: Box<Expr>,
+        rhs: Box<Expr>,
+    },
+    Assign {
+        lhs: Box<Expr>,
+        rhs: Box<Expr>,
+    },
+    Ref {
+        mutable: bool,
+        inner: Box<Expr>,
+    },
     RawRef(Box<Expr>),
-    Cast { inner: Box<Expr>, ty: Ty },
-    If { cond: Box<Expr>, then: Block, alt: Option<Box<Expr>>, else_span: Span },
-    Let { pat: Pat, value: Box<Expr> },
-    Match { scrutinee: Box<Expr>, arms: Vec<Arm>, braces: Span },
-    Loop { label: Option<Name>, body: Block },
-    While { label: Option<Name>, cond: Box<Expr>, body: Block },
-    For { label: Option<Name>, pat: Pat, iter: Box<Expr>, body: Block },
-    Block { label: Option<Name>, flavour: BlockFlavour, block: Block },
-    Closure { params: Vec<(Pat, Option<Ty>)>, ret: Option<Ty>, body: Box<Expr>, is_async: bool, is_move: bool },
+    Cast {
+        inner: Box<Expr>,
+        ty: Ty,
+    },
+    If {
+        cond: Box<Expr>,
+        then: Block,
+        alt: Option<Box<Expr>>,
+        else_span: Span,
+    },
+    Let {
+        pat: Pat,
+        value: Box<Expr>,
+    },
+    Match {
+        scrutinee: Box<Expr>,
+        arms: Vec<Arm>,
+        braces: Span,
+    },
+    Loop {
+        label: Option<Name>,
+        body: Block,
+    },
+    While {
+        label: Option<Name>,
+        cond: Box<Expr>,
+        body: Block,
+    },
+    For {
+        label: Option<Name>,
+        pat: Pat,
+        iter: Box<Expr>,
+        body: Block,
+    },
+    Block {
+        label: Option<Name>,
+        flavour: BlockFlavour,
+        block: Block,
+    },
+    Closure {
+        params: Vec<(Pat, Option<Ty>)>,
+        ret: Option<Ty>,
+        body: Box<Expr>,
+        is_async: bool,
+        is_move: bool,
+    },
     Return(Option<Box<Expr>>),
-    Break { label: Option<Name>, value: Option<Box<Expr>> },
-    Continue { label: Option<Name> },
+    Break {
+        label: Option<Name>,
+        value: Option<Box<Expr>>,
+    },
+    Continue {
+        label: Option<Name>,
+    },
     Try(Box<Expr>),
     Await(Box<Expr>),
     Tuple(Vec<Expr>),
     Array(Vec<Expr>),
-    Repeat { value: Box<Expr>, len: Box<Expr> },
-    Struct { path: Path, fields: Vec<FieldInit>, rest: Option<Box<Expr>>, dots: bool, braces: Span },
-    Range { start: Option<Box<Expr>>, end: Option<Box<Expr>> },
+    Repeat {
+        value: Box<Expr>,
+        len: Box<Expr>,
+    },
+    Struct {
+        path: Path,
+        fields: Vec<FieldInit>,
+        rest: Option<Box<Expr>>,
+        dots: bool,
+        braces: Span,
+    },
+    Range {
+        start: Option<Box<Expr>>,
+        end: Option<Box<Expr>>,
+    },
     Paren(Box<Expr>),
     Macro(MacroCall),
     Other,
@@ -436,9 +538,17 @@ pub struct Stmt {
 
 #[derive(Debug, Clone)]
 pub enum StmtKind {
-    Let { pat: Pat, ty: Option<Ty>, init: Option<Expr>, diverge: Option<Expr> },
+    Let {
+        pat: Pat,
+        ty: Option<Ty>,
+        init: Option<Expr>,
+        diverge: Option<Expr>,
+    },
     /// `semi`: whether a semicolon follows.
-    Expr { expr: Expr, semi: bool },
+    Expr {
+        expr: Expr,
+        semi: bool,
+    },
     Item(Box<Item>),
 }
 
@@ -452,16 +562,34 @@ pub struct Pat {
 pub enum PatKind {
     Wild,
     Rest,
-    Ident { name: Name, by_ref: bool, mutable: bool, sub: Option<Box<Pat>> },
+    Ident {
+        name: Name,
+        by_ref: bool,
+        mutable: bool,
+        sub: Option<Box<Pat>>,
+    },
     Path(Path),
-    TupleStruct { path: Path, elems: Vec<Pat> },
-    Struct { path: Path, fields: Vec<FieldPat>, rest: bool },
+    TupleStruct {
+        path: Path,
+        elems: Vec<Pat>,
+    },
+    Struct {
+        path: Path,
+        fields: Vec<FieldPat>,
+        rest: bool,
+    },
     Tuple(Vec<Pat>),
     Slice(Vec<Pat>),
-    Ref { mutable: bool, inner: Box<Pat> },
+    Ref {
+        mutable: bool,
+        inner: Box<Pat>,
+    },
     Or(Vec<Pat>),
     Paren(Box<Pat>),
-    Type { inner: Box<Pat>, ty: Ty },
+    Type {
+        inner: Box<Pat>,
+        ty: Ty,
+    },
     Lit,
     Range,
     Macro(MacroCall),
@@ -489,11 +617,21 @@ pub struct MacroCall {
 #[derive(Debug, Clone)]
 pub enum MacroArgs {
     /// Arguments that parse as a list of expressions.
-    Exprs { args: Vec<MacroArg>, captures: Vec<Name> },
+    Exprs {
+        args: Vec<MacroArg>,
+        captures: Vec<Name>,
+    },
     /// `matches!(value, pat if guard)`.
-    Matches { value: Box<Expr>, pat: Box<Pat>, guard: Option<Box<Expr>> },
+    Matches {
+        value: Box<Expr>,
+        pat: Box<Pat>,
+        guard: Option<Box<Expr>>,
+    },
     /// `vec![value; n]`.
-    Repeat { value: Box<Expr>, len: Box<Expr> },
+    Repeat {
+        value: Box<Expr>,
+        len: Box<Expr>,
+    },
     Opaque,
 }
 

@@ -20,8 +20,15 @@ pub fn comments(text: &str, span: Span) -> Vec<Comment> {
         let rest = &bytes[at..span.hi];
         if rest.starts_with(b"//") {
             let len = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-            let len = if len > 0 && rest.get(len - 1) == Some(&b'\r') { len - 1 } else { len };
-            found.push(Comment { span: Span::new(at, at + len), is_line: true });
+            let len = if len > 0 && rest.get(len - 1) == Some(&b'\r') {
+                len - 1
+            } else {
+                len
+            };
+            found.push(Comment {
+                span: Span::new(at, at + len),
+                is_line: true,
+            });
             at += len.max(2);
         } else if rest.starts_with(b"/*") {
             let mut depth = 0usize;
@@ -40,7 +47,10 @@ pub fn comments(text: &str, span: Span) -> Vec<Comment> {
                     len += 1;
                 }
             }
-            found.push(Comment { span: Span::new(at, at + len.min(rest.len())), is_line: false });
+            found.push(Comment {
+                span: Span::new(at, at + len.min(rest.len())),
+                is_line: false,
+            });
             at += len;
         } else {
             at += 1;
@@ -57,7 +67,11 @@ pub fn line_start(text: &str, at: usize) -> usize {
 /// End of the line that `at` is in, before its line end.
 pub fn line_end(text: &str, at: usize) -> usize {
     let end = text[at..].find('\n').map_or(text.len(), |nl| at + nl);
-    if end > at && text.as_bytes()[end - 1] == b'\r' { end - 1 } else { end }
+    if end > at && text.as_bytes()[end - 1] == b'\r' {
+        end - 1
+    } else {
+        end
+    }
 }
 
 /// The start of the next line, or the end of the text.
@@ -69,18 +83,27 @@ pub fn next_line(text: &str, at: usize) -> usize {
 pub fn indent_of(text: &str, at: usize) -> &str {
     let start = line_start(text, at);
     let line = &text[start..];
-    let line = if start == 0 { line.strip_prefix('\u{feff}').unwrap_or(line) } else { line };
+    let line = if start == 0 {
+        line.strip_prefix('\u{feff}').unwrap_or(line)
+    } else {
+        line
+    };
     &line[..line.len() - line.trim_start_matches([' ', '\t']).len()]
 }
 
 /// Whether nothing but blanks stands between the start of the line and `at`.
 pub fn starts_line(text: &str, at: usize) -> bool {
-    text[line_start(text, at)..at].trim_start_matches('\u{feff}').chars().all(|c| c == ' ' || c == '\t')
+    text[line_start(text, at)..at]
+        .trim_start_matches('\u{feff}')
+        .chars()
+        .all(|c| c == ' ' || c == '\t')
 }
 
 /// Whether nothing but blanks stands between `at` and the end of the line.
 pub fn ends_line(text: &str, at: usize) -> bool {
-    text[at..line_end(text, at)].chars().all(|c| c == ' ' || c == '\t')
+    text[at..line_end(text, at)]
+        .chars()
+        .all(|c| c == ' ' || c == '\t')
 }
 
 /// The file's line end: that of its first line.
@@ -117,7 +140,10 @@ pub fn reindent(text: &str, from: &str, to: &str) -> String {
 
 /// String literals that span lines.
 fn multiline_strings(text: &str) -> Vec<Span> {
-    skip_scan(text).into_iter().filter(|span| span.text(text).contains('\n')).collect()
+    skip_scan(text)
+        .into_iter()
+        .filter(|span| span.text(text).contains('\n'))
+        .collect()
 }
 
 /// String literals in a piece of Rust text, found by a small scanner that knows comments, chars and raw strings.
@@ -141,7 +167,9 @@ pub fn skip_scan(text: &str) -> Vec<Span> {
                 at += 1;
                 if is_raw {
                     let close = format!("\"{}", "#".repeat(hashes));
-                    at = text[at..].find(&close).map_or(bytes.len(), |n| at + n + close.len());
+                    at = text[at..]
+                        .find(&close)
+                        .map_or(bytes.len(), |n| at + n + close.len());
                 } else {
                     while at < bytes.len() && bytes[at] != b'"' {
                         at += if bytes[at] == b'\\' { 2 } else { 1 };
@@ -155,7 +183,9 @@ pub fn skip_scan(text: &str) -> Vec<Span> {
                 let rest = &text[at + 1..];
                 let mut chars = rest.char_indices();
                 match chars.next() {
-                    Some((_, '\\')) => at += 1 + rest[2.min(rest.len())..].find('\'').map_or(1, |n| n + 3),
+                    Some((_, '\\')) => {
+                        at += 1 + rest[2.min(rest.len())..].find('\'').map_or(1, |n| n + 3)
+                    }
                     Some((_, _)) if chars.next().is_some_and(|(_, c)| c == '\'') => {
                         at += 1 + rest.char_indices().nth(1).map_or(0, |(n, _)| n) + 1;
                     }
@@ -176,13 +206,19 @@ mod tests {
     fn comments_nest() {
         let text = " /* a /* b */ c */ , // d\n";
         let found = comments(text, Span::new(0, text.len()));
-        assert_eq!(found.iter().map(|c| c.span.text(text)).collect::<Vec<_>>(), ["/* a /* b */ c */", "// d"]);
+        assert_eq!(
+            found.iter().map(|c| c.span.text(text)).collect::<Vec<_>>(),
+            ["/* a /* b */ c */", "// d"]
+        );
     }
 
     #[test]
     fn strings_keep_their_lines() {
         let text = "{\n        let s = \"a\n        b\";\n        c\n    }";
-        assert_eq!(reindent(text, "    ", ""), "{\n    let s = \"a\n        b\";\n    c\n}");
+        assert_eq!(
+            reindent(text, "    ", ""),
+            "{\n    let s = \"a\n        b\";\n    c\n}"
+        );
         assert_eq!(skip_scan("'\"' '\\'' \"x\" r#\"a\"b\"# 'a").len(), 2);
     }
 }

@@ -39,13 +39,22 @@ impl World {
     /// Builds the crates given, and the surfaces, and resolves nothing yet.
     pub fn build(specs: &[CrateSpec], surfaces: &[Surface], loader: &dyn Loader) -> World {
         let mut world = World::default();
-        world.add_surface(&Surface { package: "std".into(), text: std_surface::TEXT.into() }, None);
+        world.add_surface(
+            &Surface {
+                package: "std".into(),
+                text: std_surface::TEXT.into(),
+            },
+            None,
+        );
         world.std_crate = Some(0);
         for spec in specs {
             world.add_crate(spec, loader);
         }
         for surface in surfaces {
-            let home = world.crates.iter().position(|krate| krate.package == surface.package && krate.kind == CrateKind::Lib);
+            let home = world
+                .crates
+                .iter()
+                .position(|krate| krate.package == surface.package && krate.kind == CrateKind::Lib);
             world.add_surface(surface, home);
         }
         world.link(specs);
@@ -62,7 +71,12 @@ impl World {
             for &id in ids {
                 let it = &self.impls[id];
                 if self.files[it.file].path.starts_with('<') {
-                    declared.extend(it.fns.iter().filter(|f| f.pure).map(|f| (*def, f.name.clone())));
+                    declared.extend(
+                        it.fns
+                            .iter()
+                            .filter(|f| f.pure)
+                            .map(|f| (*def, f.name.clone())),
+                    );
                 }
             }
         }
@@ -76,15 +90,27 @@ impl World {
         let mut names: HashMap<String, bool> = HashMap::new();
         loop {
             names.clear();
-            let all = self.impls.iter().flat_map(|it| &it.fns).chain(self.defs.iter().flat_map(|def| match &def.kind {
-                DefKind::Trait { fns, .. } => &fns[..],
-                DefKind::Fn(f) => std::slice::from_ref(f),
-                _ => &[],
-            }));
+            let all = self
+                .impls
+                .iter()
+                .flat_map(|it| &it.fns)
+                .chain(self.defs.iter().flat_map(|def| match &def.kind {
+                    DefKind::Trait { fns, .. } => &fns[..],
+                    DefKind::Fn(f) => std::slice::from_ref(f),
+                    _ => &[],
+                }));
             for f in all {
-                names.entry(f.name.clone()).and_modify(|pure| *pure &= f.pure).or_insert(f.pure);
+                names
+                    .entry(f.name.clone())
+                    .and_modify(|pure| *pure &= f.pure)
+                    .or_insert(f.pure);
             }
-            let settled = |f: &FnDef| !f.pure && f.hands_on.as_ref().is_some_and(|calls| calls.iter().all(|name| names.get(name) == Some(&true)));
+            let settled = |f: &FnDef| {
+                !f.pure
+                    && f.hands_on.as_ref().is_some_and(|calls| {
+                        calls.iter().all(|name| names.get(name) == Some(&true))
+                    })
+            };
             let mut changed = false;
             for it in &mut self.impls {
                 for f in &mut it.fns {
@@ -113,7 +139,9 @@ impl World {
         let elsewhere: BTreeMap<String, Option<CrateId>> = specs
             .iter()
             .flat_map(|spec| &spec.externs)
-            .filter(|(name, package)| !libs.contains_key(*package) && **name == package.replace('-', "_"))
+            .filter(|(name, package)| {
+                !libs.contains_key(*package) && **name == package.replace('-', "_")
+            })
             .map(|(name, _)| (name.clone(), None))
             .collect();
         let mut n = 0;
@@ -121,11 +149,18 @@ impl World {
             if self.crates[id].kind == CrateKind::Surface {
                 // A surface names other surfaces and libraries by their usual names.
                 let mut externs = elsewhere.clone();
-                externs.extend(libs.iter().map(|(package, &id)| (package.replace('-', "_"), Some(id))));
+                externs.extend(
+                    libs.iter()
+                        .map(|(package, &id)| (package.replace('-', "_"), Some(id))),
+                );
                 self.crates[id].externs = externs;
                 continue;
             }
-            let externs = specs[n].externs.iter().map(|(name, package)| (name.clone(), libs.get(package).copied())).collect();
+            let externs = specs[n]
+                .externs
+                .iter()
+                .map(|(name, package)| (name.clone(), libs.get(package).copied()))
+                .collect();
             self.crates[id].externs = externs;
             n += 1;
         }
@@ -137,7 +172,13 @@ impl World {
         }
         let parsed = parse(&text).map(Rc::new);
         let id = self.files.len();
-        self.files.push(SourceFile { path: path.to_owned(), text, parsed, contexts: vec![], is_fragment: false });
+        self.files.push(SourceFile {
+            path: path.to_owned(),
+            text,
+            parsed,
+            contexts: vec![],
+            is_fragment: false,
+        });
         self.file_ids.insert(path.to_owned(), id);
         id
     }
@@ -223,7 +264,10 @@ impl World {
                 let parsed = Rc::clone(parsed);
                 self.merge_items(root, file, &parsed.items);
             }
-            Err(err) => panic!("surface of `{}` does not parse: {err} at byte {}", surface.package, err.at),
+            Err(err) => panic!(
+                "surface of `{}` does not parse: {err} at byte {}",
+                surface.package, err.at
+            ),
         }
     }
 
@@ -249,8 +293,17 @@ impl World {
                                 globs: vec![],
                                 synthetic: true,
                             });
-                            let entry = Entry { vis: Vis::Public, kind: EntryKind::Mod(child), span: item.span, file };
-                            self.mods[module].entries.entry(name.to_owned()).or_default().push(entry);
+                            let entry = Entry {
+                                vis: Vis::Public,
+                                kind: EntryKind::Mod(child),
+                                span: item.span,
+                                file,
+                            };
+                            self.mods[module]
+                                .entries
+                                .entry(name.to_owned())
+                                .or_default()
+                                .push(entry);
                             child
                         }
                     };
@@ -262,12 +315,30 @@ impl World {
                     for leaf in leaves {
                         match leaf {
                             Leaf::Name { name, path, span } if !present.contains(&name) => {
-                                let kind = EntryKind::Use { leading_colon: it.leading_colon, path };
-                                let entry = Entry { vis: item.vis.clone(), kind, span, file };
-                                self.mods[module].entries.entry(name).or_default().push(entry);
+                                let kind = EntryKind::Use {
+                                    leading_colon: it.leading_colon,
+                                    path,
+                                };
+                                let entry = Entry {
+                                    vis: item.vis.clone(),
+                                    kind,
+                                    span,
+                                    file,
+                                };
+                                self.mods[module]
+                                    .entries
+                                    .entry(name)
+                                    .or_default()
+                                    .push(entry);
                             }
                             Leaf::Glob { path, span } => {
-                                let glob = Glob { vis: item.vis.clone(), leading_colon: it.leading_colon, path, span, file };
+                                let glob = Glob {
+                                    vis: item.vis.clone(),
+                                    leading_colon: it.leading_colon,
+                                    path,
+                                    span,
+                                    file,
+                                };
                                 self.mods[module].globs.push(glob);
                             }
                             Leaf::Name { .. } => {}
@@ -275,20 +346,38 @@ impl World {
                     }
                 }
                 (ItemKind::Impl(_), _) => self.add_item(module, file, item, "", "", None),
-                (_, Some((name, _))) if !present.contains(&name.to_owned()) => self.add_item(module, file, item, "", "", None),
+                (_, Some((name, _))) if !present.contains(&name.to_owned()) => {
+                    self.add_item(module, file, item, "", "", None)
+                }
                 _ => {}
             }
         }
     }
 
-    fn add_items(&mut self, module: ModId, file: FileId, items: &[Item], dir: &str, path_dir: &str, loader: &dyn Loader) {
+    fn add_items(
+        &mut self,
+        module: ModId,
+        file: FileId,
+        items: &[Item],
+        dir: &str,
+        path_dir: &str,
+        loader: &dyn Loader,
+    ) {
         for item in items {
             self.add_item(module, file, item, dir, path_dir, Some(loader));
         }
     }
 
     /// `dir`: where child modules of this module's file live; `path_dir`: what `#[path]` counts from.
-    fn add_item(&mut self, module: ModId, file: FileId, item: &Item, dir: &str, path_dir: &str, loader: Option<&dyn Loader>) {
+    fn add_item(
+        &mut self,
+        module: ModId,
+        file: FileId,
+        item: &Item,
+        dir: &str,
+        path_dir: &str,
+        loader: Option<&dyn Loader>,
+    ) {
         let (has_cfg, is_test) = cfgs(&item.attrs);
         let span = item.span;
         match &item.kind {
@@ -298,47 +387,103 @@ impl World {
                 for leaf in leaves {
                     match leaf {
                         Leaf::Name { name, path, span } => {
-                            let kind = EntryKind::Use { leading_colon: it.leading_colon, path };
-                            let entry = Entry { vis: item.vis.clone(), kind, span, file };
-                            self.mods[module].entries.entry(name).or_default().push(entry);
+                            let kind = EntryKind::Use {
+                                leading_colon: it.leading_colon,
+                                path,
+                            };
+                            let entry = Entry {
+                                vis: item.vis.clone(),
+                                kind,
+                                span,
+                                file,
+                            };
+                            self.mods[module]
+                                .entries
+                                .entry(name)
+                                .or_default()
+                                .push(entry);
                         }
                         Leaf::Glob { path, span } => {
-                            let glob = Glob { vis: item.vis.clone(), leading_colon: it.leading_colon, path, span, file };
+                            let glob = Glob {
+                                vis: item.vis.clone(),
+                                leading_colon: it.leading_colon,
+                                path,
+                                span,
+                                file,
+                            };
                             self.mods[module].globs.push(glob);
                         }
                     }
                 }
             }
             ItemKind::ExternCrate { krate, .. } => {
-                let Some((name, _)) = item_name(item) else { return };
-                let path = if krate.text == "self" { vec!["crate".into()] } else { vec![krate.text.clone()] };
-                let entry =
-                    Entry { vis: item.vis.clone(), kind: EntryKind::Use { leading_colon: krate.text != "self", path }, span, file };
-                self.mods[module].entries.entry(name.to_owned()).or_default().push(entry);
+                let Some((name, _)) = item_name(item) else {
+                    return;
+                };
+                let path = if krate.text == "self" {
+                    vec!["crate".into()]
+                } else {
+                    vec![krate.text.clone()]
+                };
+                let entry = Entry {
+                    vis: item.vis.clone(),
+                    kind: EntryKind::Use {
+                        leading_colon: krate.text != "self",
+                        path,
+                    },
+                    span,
+                    file,
+                };
+                self.mods[module]
+                    .entries
+                    .entry(name.to_owned())
+                    .or_default()
+                    .push(entry);
             }
             ItemKind::Mod(it) => {
-                let Some((name, _)) = item_name(item) else { return };
-                let (child_file, braces, items, child_dir, child_path_dir) = match (&it.items, loader) {
-                    (Some(items), _) => {
-                        let sub = match &it.path_attr {
-                            Some(path) => join(path_dir, path),
-                            None => join(dir, name),
-                        };
-                        (file, it.braces, Some(items.clone()), sub.clone(), sub)
-                    }
-                    (None, Some(loader)) => match find_module_file(it.path_attr.as_deref(), name, dir, path_dir, loader) {
-                        Some((path, is_mod_rs, text)) => {
-                            let id = self.add_file(&path, text);
-                            let here = parent_dir(&path).to_owned();
-                            let stem = path.rsplit('/').next().unwrap_or(&path).trim_end_matches(".rs");
-                            let sub = if is_mod_rs { here.clone() } else { join(&here, stem) };
-                            let items = self.files[id].parsed.as_ref().ok().map(|parsed| parsed.items.clone());
-                            (id, None, items, sub, here)
-                        }
-                        None => (file, None, None, String::new(), String::new()),
-                    },
-                    (None, None) => (file, None, None, String::new(), String::new()),
+                let Some((name, _)) = item_name(item) else {
+                    return;
                 };
+                let (child_file, braces, items, child_dir, child_path_dir) =
+                    match (&it.items, loader) {
+                        (Some(items), _) => {
+                            let sub = match &it.path_attr {
+                                Some(path) => join(path_dir, path),
+                                None => join(dir, name),
+                            };
+                            (file, it.braces, Some(items.clone()), sub.clone(), sub)
+                        }
+                        (None, Some(loader)) => match find_module_file(
+                            it.path_attr.as_deref(),
+                            name,
+                            dir,
+                            path_dir,
+                            loader,
+                        ) {
+                            Some((path, is_mod_rs, text)) => {
+                                let id = self.add_file(&path, text);
+                                let here = parent_dir(&path).to_owned();
+                                let stem = path
+                                    .rsplit('/')
+                                    .next()
+                                    .unwrap_or(&path)
+                                    .trim_end_matches(".rs");
+                                let sub = if is_mod_rs {
+                                    here.clone()
+                                } else {
+                                    join(&here, stem)
+                                };
+                                let items = self.files[id]
+                                    .parsed
+                                    .as_ref()
+                                    .ok()
+                                    .map(|parsed| parsed.items.clone());
+                                (id, None, items, sub, here)
+                            }
+                            None => (file, None, None, String::new(), String::new()),
+                        },
+                        (None, None) => (file, None, None, String::new(), String::new()),
+                    };
                 let child = self.new_module(Module {
                     krate: self.mods[module].krate,
                     parent: Some(module),
@@ -352,8 +497,17 @@ impl World {
                     globs: vec![],
                     synthetic: false,
                 });
-                let entry = Entry { vis: item.vis.clone(), kind: EntryKind::Mod(child), span, file };
-                self.mods[module].entries.entry(name.to_owned()).or_default().push(entry);
+                let entry = Entry {
+                    vis: item.vis.clone(),
+                    kind: EntryKind::Mod(child),
+                    span,
+                    file,
+                };
+                self.mods[module]
+                    .entries
+                    .entry(name.to_owned())
+                    .or_default()
+                    .push(entry);
                 // A module that includes itself by `#[path]` would never end.
                 let depth = self.ancestors(child).count();
                 if child_file != file {
@@ -361,7 +515,14 @@ impl World {
                 }
                 if let (Some(items), true) = (items, depth < 64) {
                     match loader {
-                        Some(loader) => self.add_items(child, child_file, &items, &child_dir, &child_path_dir, loader),
+                        Some(loader) => self.add_items(
+                            child,
+                            child_file,
+                            &items,
+                            &child_dir,
+                            &child_path_dir,
+                            loader,
+                        ),
                         None => self.merge_items(child, child_file, &items),
                     }
                 }
@@ -369,8 +530,12 @@ impl World {
             ItemKind::MacroCall(mac) if mac.path.last().name.text == "include" => {
                 let Some(loader) = loader else { return };
                 let text = Rc::clone(&self.files[file].text);
-                let Some(path) = include_path(mac.inner.text(&text), &self.files[file].path) else { return };
-                let Some(text) = loader.read(&path) else { return };
+                let Some(path) = include_path(mac.inner.text(&text), &self.files[file].path) else {
+                    return;
+                };
+                let Some(text) = loader.read(&path) else {
+                    return;
+                };
                 let id = self.add_file(&path, text);
                 if !self.files[id].contexts.contains(&module) {
                     self.files[id].contexts.push(module);
@@ -388,9 +553,15 @@ impl World {
                 let mut assoc = Vec::new();
                 for inner in &it.items {
                     match (&inner.kind, item_name(inner)) {
-                        (ItemKind::Fn(f), Some((name, _))) => fns.push(fn_def(name, f, inner, file)),
-                        (ItemKind::TypeAlias { ty: Some(ty), .. }, Some((name, _))) => assoc.push((name.to_owned(), ty.clone())),
-                        (ItemKind::Const { ty, .. }, Some((name, _))) => assoc.push((name.to_owned(), ty.clone())),
+                        (ItemKind::Fn(f), Some((name, _))) => {
+                            fns.push(fn_def(name, f, inner, file))
+                        }
+                        (ItemKind::TypeAlias { ty: Some(ty), .. }, Some((name, _))) => {
+                            assoc.push((name.to_owned(), ty.clone()))
+                        }
+                        (ItemKind::Const { ty, .. }, Some((name, _))) => {
+                            assoc.push((name.to_owned(), ty.clone()))
+                        }
                         _ => {}
                     }
                 }
@@ -411,13 +582,20 @@ impl World {
                 }
             }
             _ => {
-                let Some((name, name_span)) = item_name(item) else { return };
-                let Some(kind) = def_kind(item, name, file) else { return };
+                let Some((name, name_span)) = item_name(item) else {
+                    return;
+                };
+                let Some(kind) = def_kind(item, name, file) else {
+                    return;
+                };
                 let krate = self.mods[module].krate;
                 let canonical = {
                     let mut path = self.module_path(module);
                     // Binaries and tests are crates of their own.
-                    if !matches!(self.crates.get(krate).map(|krate| krate.kind), Some(CrateKind::Lib | CrateKind::Surface)) {
+                    if !matches!(
+                        self.crates.get(krate).map(|krate| krate.kind),
+                        Some(CrateKind::Lib | CrateKind::Surface)
+                    ) {
                         path = format!("{path}#{krate}");
                     }
                     format!("{path}::{name}")
@@ -436,14 +614,32 @@ impl World {
                     has_cfg,
                     derives: derives(item),
                     private_fields: match &item.kind {
-                        ItemKind::Struct(it) => it.fields.iter().filter(|field| field.vis == Vis::Private).map(|field| field.name.clone()).collect(),
+                        ItemKind::Struct(it) => it
+                            .fields
+                            .iter()
+                            .filter(|field| field.vis == Vis::Private)
+                            .map(|field| field.name.clone())
+                            .collect(),
                         _ => vec![],
                     },
                 });
                 self.by_canonical.entry(canonical).or_insert(id);
-                let entry = Entry { vis: item.vis.clone(), kind: EntryKind::Def(id), span, file };
-                let home = if exported { self.crates[krate].root } else { module };
-                self.mods[home].entries.entry(name.to_owned()).or_default().push(entry);
+                let entry = Entry {
+                    vis: item.vis.clone(),
+                    kind: EntryKind::Def(id),
+                    span,
+                    file,
+                };
+                let home = if exported {
+                    self.crates[krate].root
+                } else {
+                    module
+                };
+                self.mods[home]
+                    .entries
+                    .entry(name.to_owned())
+                    .or_default()
+                    .push(entry);
             }
         }
     }
@@ -452,8 +648,18 @@ impl World {
     fn index_impls(&mut self, from: usize) {
         for id in from..self.impls.len() {
             let it = &self.impls[id];
-            let params: Vec<String> = it.generics.params.iter().map(|param| param.name.text.clone()).collect();
-            let ctx = TypeCtx { module: it.module, params: &params, self_ty: None, scopes: &[] };
+            let params: Vec<String> = it
+                .generics
+                .params
+                .iter()
+                .map(|param| param.name.text.clone())
+                .collect();
+            let ctx = TypeCtx {
+                module: it.module,
+                params: &params,
+                self_ty: None,
+                scopes: &[],
+            };
             let mut ty = self.lower_ty(&ctx, &it.self_ty);
             while let Type::Ref(_, inner) = ty {
                 ty = *inner;
@@ -475,20 +681,37 @@ fn derives(item: &Item) -> Vec<String> {
 }
 
 fn def_kind(item: &Item, name: &str, file: FileId) -> Option<DefKind> {
-    let fields = |fields: &[syntax::Field]| fields.iter().map(|field| (field.name.clone(), field.ty.clone())).collect::<Vec<_>>();
+    let fields = |fields: &[syntax::Field]| {
+        fields
+            .iter()
+            .map(|field| (field.name.clone(), field.ty.clone()))
+            .collect::<Vec<_>>()
+    };
     Some(match &item.kind {
-        ItemKind::Struct(it) => DefKind::Struct { generics: it.generics.clone(), fields: fields(&it.fields), is_tuple: it.is_tuple },
+        ItemKind::Struct(it) => DefKind::Struct {
+            generics: it.generics.clone(),
+            fields: fields(&it.fields),
+            is_tuple: it.is_tuple,
+        },
         ItemKind::Enum(it) => DefKind::Enum {
             generics: it.generics.clone(),
             variants: it
                 .variants
                 .iter()
-                .map(|variant| VariantDef { name: variant.name.text.clone(), fields: fields(&variant.fields), is_tuple: variant.is_tuple })
+                .map(|variant| VariantDef {
+                    name: variant.name.text.clone(),
+                    fields: fields(&variant.fields),
+                    is_tuple: variant.is_tuple,
+                })
                 .collect(),
         },
         ItemKind::Trait(it) => DefKind::Trait {
             generics: it.generics.clone(),
-            supertraits: it.supertraits.iter().map(|bound| bound.path.clone()).collect(),
+            supertraits: it
+                .supertraits
+                .iter()
+                .map(|bound| bound.path.clone())
+                .collect(),
             fns: it
                 .items
                 .iter()
@@ -506,10 +729,19 @@ fn def_kind(item: &Item, name: &str, file: FileId) -> Option<DefKind> {
                 })
                 .collect(),
         },
-        ItemKind::TypeAlias { generics, ty: Some(ty), .. } => DefKind::Alias { generics: generics.clone(), ty: ty.clone() },
+        ItemKind::TypeAlias {
+            generics,
+            ty: Some(ty),
+            ..
+        } => DefKind::Alias {
+            generics: generics.clone(),
+            ty: ty.clone(),
+        },
         ItemKind::Fn(f) => DefKind::Fn(fn_def(name, f, item, file)),
         ItemKind::Const { ty, .. } => DefKind::Const { ty: ty.clone() },
-        ItemKind::MacroRules { .. } => DefKind::Macro { exported: item.attrs.iter().any(|attr| attr.path == "macro_export") },
+        ItemKind::MacroRules { .. } => DefKind::Macro {
+            exported: item.attrs.iter().any(|attr| attr.path == "macro_export"),
+        },
         _ => return None,
     })
 }
@@ -518,7 +750,14 @@ fn fn_def(name: &str, f: &syntax::FnItem, item: &Item, file: FileId) -> FnDef {
     let declared = item.attrs.iter().any(|attr| attr.path == "pure");
     let calls = f.body.as_ref().and_then(getter_calls);
     let pure = declared || calls.as_ref().is_some_and(Vec::is_empty);
-    FnDef { name: name.to_owned(), sig: Rc::new(f.sig.clone()), file, span: item.span, pure, hands_on: calls }
+    FnDef {
+        name: name.to_owned(),
+        sig: Rc::new(f.sig.clone()),
+        file,
+        span: item.span,
+        pure,
+        hands_on: calls,
+    }
 }
 
 /// The methods that a body calls which otherwise only reads: a path or field of `self`, borrowed or dereferenced.
@@ -528,8 +767,12 @@ fn getter_calls(body: &syntax::Block) -> Option<Vec<String>> {
         match &expr.kind {
             ExprKind::Path(_) | ExprKind::Lit(_) => true,
             ExprKind::Field { base, .. } => reads(base, calls),
-            ExprKind::Ref { inner, .. } | ExprKind::Deref(inner) | ExprKind::Paren(inner) => reads(inner, calls),
-            ExprKind::MethodCall { recv, method, args, .. } if args.is_empty() => {
+            ExprKind::Ref { inner, .. } | ExprKind::Deref(inner) | ExprKind::Paren(inner) => {
+                reads(inner, calls)
+            }
+            ExprKind::MethodCall {
+                recv, method, args, ..
+            } if args.is_empty() => {
                 calls.push(method.text.clone());
                 reads(recv, calls)
             }
@@ -537,14 +780,23 @@ fn getter_calls(body: &syntax::Block) -> Option<Vec<String>> {
         }
     }
     let [only] = &body.stmts[..] else { return None };
-    let StmtKind::Expr { expr, semi: false } = &only.kind else { return None };
+    let StmtKind::Expr { expr, semi: false } = &only.kind else {
+        return None;
+    };
     let mut calls = Vec::new();
     reads(expr, &mut calls).then_some(calls)
 }
 
 enum Leaf {
-    Name { name: String, path: Vec<String>, span: Span },
-    Glob { path: Vec<String>, span: Span },
+    Name {
+        name: String,
+        path: Vec<String>,
+        span: Span,
+    },
+    Glob {
+        path: Vec<String>,
+        span: Span,
+    },
 }
 
 /// Each leaf of a `use` tree with its whole path.
@@ -559,10 +811,18 @@ fn flatten_use(tree: &UseTree, prefix: &mut Vec<String>, out: &mut Vec<Leaf>) {
             let mut path = prefix.clone();
             if name.text == "self" && !prefix.is_empty() {
                 let name = prefix.last().cloned().unwrap_or_default();
-                out.push(Leaf::Name { name, path, span: tree.span });
+                out.push(Leaf::Name {
+                    name,
+                    path,
+                    span: tree.span,
+                });
             } else {
                 path.push(name.text.clone());
-                out.push(Leaf::Name { name: name.text.clone(), path, span: tree.span });
+                out.push(Leaf::Name {
+                    name: name.text.clone(),
+                    path,
+                    span: tree.span,
+                });
             }
         }
         UseKind::Rename { name, rename } => {
@@ -571,10 +831,17 @@ fn flatten_use(tree: &UseTree, prefix: &mut Vec<String>, out: &mut Vec<Leaf>) {
                 path.push(name.text.clone());
             }
             if rename.text != "_" {
-                out.push(Leaf::Name { name: rename.text.clone(), path, span: tree.span });
+                out.push(Leaf::Name {
+                    name: rename.text.clone(),
+                    path,
+                    span: tree.span,
+                });
             }
         }
-        UseKind::Glob => out.push(Leaf::Glob { path: prefix.clone(), span: tree.span }),
+        UseKind::Glob => out.push(Leaf::Glob {
+            path: prefix.clone(),
+            span: tree.span,
+        }),
         UseKind::Group { items } => {
             for item in items {
                 flatten_use(item, prefix, out);
@@ -594,17 +861,33 @@ pub(super) fn block_scope<'a>(items: impl Iterator<Item = &'a Item>, file: FileI
                 for leaf in leaves {
                     match leaf {
                         Leaf::Name { name, path, span } => {
-                            let kind = EntryKind::Use { leading_colon: it.leading_colon, path };
-                            scope.entries.entry(name).or_default().push(Entry { vis: Vis::Private, kind, span, file });
+                            let kind = EntryKind::Use {
+                                leading_colon: it.leading_colon,
+                                path,
+                            };
+                            scope.entries.entry(name).or_default().push(Entry {
+                                vis: Vis::Private,
+                                kind,
+                                span,
+                                file,
+                            });
                         }
                         Leaf::Glob { path, span } => {
-                            scope.globs.push(Glob { vis: Vis::Private, leading_colon: it.leading_colon, path, span, file });
+                            scope.globs.push(Glob {
+                                vis: Vis::Private,
+                                leading_colon: it.leading_colon,
+                                path,
+                                span,
+                                file,
+                            });
                         }
                     }
                 }
             }
             (ItemKind::Fn(f), Some((name, _))) => {
-                scope.fns.insert(name.to_owned(), fn_def(name, f, item, file));
+                scope
+                    .fns
+                    .insert(name.to_owned(), fn_def(name, f, item, file));
             }
             (_, Some((name, _))) => {
                 scope.locals.insert(name.to_owned());
@@ -650,7 +933,11 @@ pub(crate) fn parent_dir(path: &str) -> &str {
 
 /// Joins and tidies `.` and `..`.
 pub(crate) fn join(dir: &str, path: &str) -> String {
-    let mut parts: Vec<&str> = if path.starts_with('/') { vec![] } else { dir.split('/').filter(|part| !part.is_empty()).collect() };
+    let mut parts: Vec<&str> = if path.starts_with('/') {
+        vec![]
+    } else {
+        dir.split('/').filter(|part| !part.is_empty()).collect()
+    };
     for part in path.split(['/', '\\']) {
         match part {
             "" | "." => {}

@@ -50,15 +50,27 @@ impl World {
         for step in self.autoderef(base) {
             match &step {
                 Type::Adt(def, args) => {
-                    if let DefKind::Struct { generics, fields, .. } = &self.defs[*def].kind
+                    if let DefKind::Struct {
+                        generics, fields, ..
+                    } = &self.defs[*def].kind
                         && let Some((_, ty)) = fields.iter().find(|(field, _)| field == name)
                     {
-                        return Some(FieldHit { owner: *def, ty: self.member_ty(*def, generics, args, ty) });
+                        return Some(FieldHit {
+                            owner: *def,
+                            ty: self.member_ty(*def, generics, args, ty),
+                        });
                     }
                 }
                 Type::Tuple(types) => {
-                    let ty = name.parse::<usize>().ok().and_then(|at| types.get(at)).cloned()?;
-                    return Some(FieldHit { owner: usize::MAX, ty });
+                    let ty = name
+                        .parse::<usize>()
+                        .ok()
+                        .and_then(|at| types.get(at))
+                        .cloned()?;
+                    return Some(FieldHit {
+                        owner: usize::MAX,
+                        ty,
+                    });
                 }
                 _ => {}
             }
@@ -68,13 +80,32 @@ impl World {
 
     /// The type of a field or of a variant's payload, for these generic arguments.
     pub fn member_ty(&self, def: DefId, generics: &Generics, args: &[Type], ty: &Ty) -> Type {
-        let params: Vec<String> = generics.params.iter().map(|param| param.name.text.clone()).collect();
+        let params: Vec<String> = generics
+            .params
+            .iter()
+            .map(|param| param.name.text.clone())
+            .collect();
         let own = Type::Adt(def, args.to_vec());
-        let ctx = TypeCtx { module: self.defs[def].module, params: &params, self_ty: Some(&own), scopes: &[] };
-        self.lower_ty(&ctx, ty).subst(&|name| params.iter().position(|param| param == name).and_then(|at| args.get(at).cloned()))
+        let ctx = TypeCtx {
+            module: self.defs[def].module,
+            params: &params,
+            self_ty: Some(&own),
+            scopes: &[],
+        };
+        self.lower_ty(&ctx, ty).subst(&|name| {
+            params
+                .iter()
+                .position(|param| param == name)
+                .and_then(|at| args.get(at).cloned())
+        })
     }
 
-    pub fn method(&self, recv: &Type, name: &str, bounds: &dyn Fn(&str) -> Vec<BoundType>) -> Option<MethodHit> {
+    pub fn method(
+        &self,
+        recv: &Type,
+        name: &str,
+        bounds: &dyn Fn(&str) -> Vec<BoundType>,
+    ) -> Option<MethodHit> {
         let steps = self.autoderef(recv);
         for step in &steps {
             if let Some(hit) = self.method_at(step, name, bounds) {
@@ -93,7 +124,12 @@ impl World {
         None
     }
 
-    fn method_at(&self, step: &Type, name: &str, bounds: &dyn Fn(&str) -> Vec<BoundType>) -> Option<MethodHit> {
+    fn method_at(
+        &self,
+        step: &Type,
+        name: &str,
+        bounds: &dyn Fn(&str) -> Vec<BoundType>,
+    ) -> Option<MethodHit> {
         match step {
             Type::Adt(def, _) => {
                 if let Some(hit) = self.adt_method(*def, step, name) {
@@ -102,7 +138,9 @@ impl World {
             }
             Type::Slice(item) => {
                 let slice = self.canonical("std::slice::Slice")?;
-                return self.adt_method(slice, &Type::Adt(slice, vec![(**item).clone()]), name).or_else(|| self.iter_method(step, name, bounds));
+                return self
+                    .adt_method(slice, &Type::Adt(slice, vec![(**item).clone()]), name)
+                    .or_else(|| self.iter_method(step, name, bounds));
             }
             Type::Param(param) => {
                 if let Some(hit) = self.bound_method(&bounds(param), step, name) {
@@ -122,42 +160,97 @@ impl World {
     fn adt_method(&self, def: DefId, step: &Type, name: &str) -> Option<MethodHit> {
         let ids = self.impls_of.get(&def)?;
         // Inherent methods come before those of traits.
-        let (inherent, of_traits): (Vec<&ImplId>, Vec<&ImplId>) = ids.iter().partition(|&&id| self.impls[id].of_trait.is_none());
+        let (inherent, of_traits): (Vec<&ImplId>, Vec<&ImplId>) = ids
+            .iter()
+            .partition(|&&id| self.impls[id].of_trait.is_none());
         for &&id in inherent.iter().chain(&of_traits) {
             let it = &self.impls[id];
-            let of_trait = it.of_trait.as_ref().and_then(|path| self.trait_of(it.module, path));
-            let found = it.fns.iter().find(|f| f.name == name && f.sig.receiver.is_some()).cloned().or_else(|| {
-                // A default method of the trait.
-                let DefKind::Trait { fns, .. } = &self.defs[of_trait?].kind else { return None };
-                fns.iter().find(|f| f.name == name && f.sig.receiver.is_some()).cloned()
-            });
+            let of_trait = it
+                .of_trait
+                .as_ref()
+                .and_then(|path| self.trait_of(it.module, path));
+            let found = it
+                .fns
+                .iter()
+                .find(|f| f.name == name && f.sig.receiver.is_some())
+                .cloned()
+                .or_else(|| {
+                    // A default method of the trait.
+                    let DefKind::Trait { fns, .. } = &self.defs[of_trait?].kind else {
+                        return None;
+                    };
+                    fns.iter()
+                        .find(|f| f.name == name && f.sig.receiver.is_some())
+                        .cloned()
+                });
             let Some(f) = found else { continue };
-            let params: Vec<String> = it.generics.params.iter().map(|param| param.name.text.clone()).collect();
-            let ctx = TypeCtx { module: it.module, params: &params, self_ty: None, scopes: &[] };
+            let params: Vec<String> = it
+                .generics
+                .params
+                .iter()
+                .map(|param| param.name.text.clone())
+                .collect();
+            let ctx = TypeCtx {
+                module: it.module,
+                params: &params,
+                self_ty: None,
+                scopes: &[],
+            };
             let own = self.lower_ty(&ctx, &it.self_ty);
             let own = own.peeled().clone();
             // `impl Foo<Bar>` is not for `Foo<Baz>`.
             if !may_be(&own, step) {
                 continue;
             }
-            let module = if f.file == it.file { it.module } else { of_trait.map_or(it.module, |def| self.defs[def].module) };
-            return Some(MethodHit { bindings: match_params(&own, step), def: f, owner: Some(def), self_ty: step.clone(), module, of_trait });
+            let module = if f.file == it.file {
+                it.module
+            } else {
+                of_trait.map_or(it.module, |def| self.defs[def].module)
+            };
+            return Some(MethodHit {
+                bindings: match_params(&own, step),
+                def: f,
+                owner: Some(def),
+                self_ty: step.clone(),
+                module,
+                of_trait,
+            });
         }
         None
     }
 
     fn bound_method(&self, bounds: &[BoundType], step: &Type, name: &str) -> Option<MethodHit> {
         for bound in bounds {
-            let mut queue = bound.def.map(|def| (def, bound.args.clone())).into_iter().collect::<Vec<_>>();
+            let mut queue = bound
+                .def
+                .map(|def| (def, bound.args.clone()))
+                .into_iter()
+                .collect::<Vec<_>>();
             let mut seen = Vec::new();
             while let Some((def, args)) = queue.pop() {
                 if seen.contains(&def) {
                     continue;
                 }
                 seen.push(def);
-                let DefKind::Trait { fns, supertraits, generics, .. } = &self.defs[def].kind else { continue };
-                if let Some(f) = fns.iter().find(|f| f.name == name && f.sig.receiver.is_some()) {
-                    let bindings = generics.params.iter().zip(&args).map(|(param, ty)| (param.name.text.clone(), ty.clone())).collect();
+                let DefKind::Trait {
+                    fns,
+                    supertraits,
+                    generics,
+                    ..
+                } = &self.defs[def].kind
+                else {
+                    continue;
+                };
+                if let Some(f) = fns
+                    .iter()
+                    .find(|f| f.name == name && f.sig.receiver.is_some())
+                {
+                    let bindings = generics
+                        .params
+                        .iter()
+                        .zip(&args)
+                        .map(|(param, ty)| (param.name.text.clone(), ty.clone()))
+                        .collect();
                     return Some(MethodHit {
                         def: f.clone(),
                         owner: None,
@@ -167,7 +260,12 @@ impl World {
                         of_trait: Some(def),
                     });
                 }
-                queue.extend(supertraits.iter().filter_map(|path| self.trait_of(self.defs[def].module, path)).map(|def| (def, vec![])));
+                queue.extend(
+                    supertraits
+                        .iter()
+                        .filter_map(|path| self.trait_of(self.defs[def].module, path))
+                        .map(|def| (def, vec![])),
+                );
             }
         }
         None
@@ -175,21 +273,38 @@ impl World {
 
     /// The trait that a path names.
     pub fn trait_of(&self, module: ModId, path: &Path) -> Option<DefId> {
-        match self.resolve_path(Scope { module, blocks: &[], params: &[] }, path, Ns::Type) {
+        match self.resolve_path(
+            Scope {
+                module,
+                blocks: &[],
+                params: &[],
+            },
+            path,
+            Ns::Type,
+        ) {
             (Res::Def(def), n) if n == path.segs.len() => Some(def),
             _ => None,
         }
     }
 
     /// Methods of `Iterator` on whatever iterates.
-    fn iter_method(&self, step: &Type, name: &str, bounds: &dyn Fn(&str) -> Vec<BoundType>) -> Option<MethodHit> {
+    fn iter_method(
+        &self,
+        step: &Type,
+        name: &str,
+        bounds: &dyn Fn(&str) -> Vec<BoundType>,
+    ) -> Option<MethodHit> {
         let item = self.iterator_item(step, bounds)?;
         let iter = self.canonical("std::iter::Iter")?;
         self.adt_method(iter, &Type::Adt(iter, vec![item]), name)
     }
 
     /// What `next()` gives, where the type is an iterator.
-    pub fn iterator_item(&self, ty: &Type, bounds: &dyn Fn(&str) -> Vec<BoundType>) -> Option<Type> {
+    pub fn iterator_item(
+        &self,
+        ty: &Type,
+        bounds: &dyn Fn(&str) -> Vec<BoundType>,
+    ) -> Option<Type> {
         let of_bounds = |bounds: &[BoundType]| {
             bounds
                 .iter()
@@ -206,14 +321,26 @@ impl World {
                 // Adapters that give what they are made of.
                 let name = self.defs[*def].canonical.as_str();
                 if let Some(adapter) = name.strip_prefix("std::iter::")
-                    && matches!(adapter, "Peekable" | "Fuse" | "Rev" | "Skip" | "Take" | "StepBy" | "Cycle")
+                    && matches!(
+                        adapter,
+                        "Peekable" | "Fuse" | "Rev" | "Skip" | "Take" | "StepBy" | "Cycle"
+                    )
                 {
                     return self.iterator_item(args.first()?, bounds);
                 }
                 let is_iterator = self.impls_of.get(def).is_some_and(|ids| {
-                    ids.iter().any(|&id| self.impls[id].of_trait.as_ref().is_some_and(|path| path.last().name.text == "Iterator"))
+                    ids.iter().any(|&id| {
+                        self.impls[id]
+                            .of_trait
+                            .as_ref()
+                            .is_some_and(|path| path.last().name.text == "Iterator")
+                    })
                 });
-                if is_iterator { self.assoc_type(ty, "Item") } else { None }
+                if is_iterator {
+                    self.assoc_type(ty, "Item")
+                } else {
+                    None
+                }
             }
             Type::Ref(true, inner) => self.iterator_item(inner, bounds),
             Type::Opaque(own) => of_bounds(own),
@@ -223,7 +350,11 @@ impl World {
     }
 
     /// What a `for` loop over the type binds.
-    pub fn into_iter_item(&self, ty: &Type, bounds: &dyn Fn(&str) -> Vec<BoundType>) -> Option<Type> {
+    pub fn into_iter_item(
+        &self,
+        ty: &Type,
+        bounds: &dyn Fn(&str) -> Vec<BoundType>,
+    ) -> Option<Type> {
         if let Some(item) = self.iterator_item(ty, bounds) {
             return Some(item);
         }
@@ -242,32 +373,53 @@ impl World {
                 match name.rsplit("::").next().unwrap_or(name) {
                     _ if !name.starts_with("std::") => {
                         let has = self.impls_of.get(def).is_some_and(|ids| {
-                            ids.iter().any(|&id| self.impls[id].of_trait.as_ref().is_some_and(|path| path.last().name.text == "IntoIterator"))
+                            ids.iter().any(|&id| {
+                                self.impls[id]
+                                    .of_trait
+                                    .as_ref()
+                                    .is_some_and(|path| path.last().name.text == "IntoIterator")
+                            })
                         });
-                        if has && by.is_none() { self.assoc_type(inner, "Item") } else { None }
+                        if has && by.is_none() {
+                            self.assoc_type(inner, "Item")
+                        } else {
+                            None
+                        }
                     }
                     "HashMap" | "BTreeMap" => {
                         let key = args.first().cloned()?;
                         let value = args.get(1).cloned()?;
-                        Some(Type::Tuple(vec![wrap(key, by.map(|_| false)), wrap(value, by)]))
+                        Some(Type::Tuple(vec![
+                            wrap(key, by.map(|_| false)),
+                            wrap(value, by),
+                        ]))
                     }
                     _ => args.first().cloned().map(|item| wrap(item, by)),
                 }
             }
-            Type::Opaque(own) => own.iter().flat_map(|bound| &bound.assoc).find(|(name, _)| name == "Item").map(|(_, ty)| ty.clone()),
-            Type::Param(param) => {
-                bounds(param).iter().flat_map(|bound| &bound.assoc).find(|(name, _)| name == "Item").map(|(_, ty)| ty.clone())
-            }
+            Type::Opaque(own) => own
+                .iter()
+                .flat_map(|bound| &bound.assoc)
+                .find(|(name, _)| name == "Item")
+                .map(|(_, ty)| ty.clone()),
+            Type::Param(param) => bounds(param)
+                .iter()
+                .flat_map(|bound| &bound.assoc)
+                .find(|(name, _)| name == "Item")
+                .map(|(_, ty)| ty.clone()),
             _ => None,
         }
     }
 
     /// An associated function of a type: `Type::name`.
     pub fn assoc_fn(&self, def: DefId, name: &str) -> Option<(FnDef, ImplId)> {
-        self.impls_of
-            .get(&def)?
-            .iter()
-            .find_map(|&id| self.impls[id].fns.iter().find(|f| f.name == name).map(|f| (f.clone(), id)))
+        self.impls_of.get(&def)?.iter().find_map(|&id| {
+            self.impls[id]
+                .fns
+                .iter()
+                .find(|f| f.name == name)
+                .map(|f| (f.clone(), id))
+        })
     }
 
     /// Every implementation that is for this type.
@@ -283,10 +435,15 @@ impl World {
 /// Whether an implementation's self type can be this type: parameters and unknowns fit all.
 fn may_be(pattern: &Type, ty: &Type) -> bool {
     match (pattern, ty) {
-        (Type::Param(_) | Type::Unknown | Type::Var(_), _) | (_, Type::Unknown | Type::Var(_) | Type::Param(_)) => true,
-        (Type::Adt(a, xs), Type::Adt(b, ys)) => a == b && xs.iter().zip(ys).all(|(x, y)| may_be(x, y)),
+        (Type::Param(_) | Type::Unknown | Type::Var(_), _)
+        | (_, Type::Unknown | Type::Var(_) | Type::Param(_)) => true,
+        (Type::Adt(a, xs), Type::Adt(b, ys)) => {
+            a == b && xs.iter().zip(ys).all(|(x, y)| may_be(x, y))
+        }
         (Type::Ref(_, x), Type::Ref(_, y)) | (Type::Slice(x), Type::Slice(y)) => may_be(x, y),
-        (Type::Tuple(xs), Type::Tuple(ys)) => xs.len() == ys.len() && xs.iter().zip(ys).all(|(x, y)| may_be(x, y)),
+        (Type::Tuple(xs), Type::Tuple(ys)) => {
+            xs.len() == ys.len() && xs.iter().zip(ys).all(|(x, y)| may_be(x, y))
+        }
         (Type::Opaque(_), _) | (_, Type::Opaque(_)) | (Type::Fn(..), _) | (_, Type::Fn(..)) => true,
         (a, b) => a == b,
     }

@@ -14,8 +14,8 @@ use std::rc::Rc;
 
 use crate::syntax::{self, File, Generics, Item, ParseFailure, Path, Sig, Span, Ty, Vis};
 
-pub use build::{CrateSpec, Loader, Surface};
 pub(crate) use build::parent_dir;
+pub use build::{CrateSpec, Loader, Surface};
 pub use lookup::{FieldHit, MethodHit};
 pub use resolve::{BlockScope, Ns, Res, Scope};
 pub use types::{Type, TypeCtx};
@@ -82,7 +82,10 @@ pub enum CrateKind {
 impl CrateKind {
     /// Code that exists only to test or show other code.
     pub fn is_test_like(self) -> bool {
-        matches!(self, CrateKind::Test | CrateKind::Bench | CrateKind::Example)
+        matches!(
+            self,
+            CrateKind::Test | CrateKind::Bench | CrateKind::Example
+        )
     }
 }
 
@@ -118,7 +121,10 @@ pub struct Entry {
 pub enum EntryKind {
     Def(DefId),
     Mod(ModId),
-    Use { leading_colon: bool, path: Vec<String> },
+    Use {
+        leading_colon: bool,
+        path: Vec<String>,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -149,13 +155,32 @@ pub struct Def {
 
 #[derive(Debug)]
 pub enum DefKind {
-    Struct { generics: Generics, fields: Vec<(String, Ty)>, is_tuple: bool },
-    Enum { generics: Generics, variants: Vec<VariantDef> },
-    Trait { generics: Generics, supertraits: Vec<Path>, fns: Vec<FnDef>, assoc: Vec<String> },
-    Alias { generics: Generics, ty: Ty },
+    Struct {
+        generics: Generics,
+        fields: Vec<(String, Ty)>,
+        is_tuple: bool,
+    },
+    Enum {
+        generics: Generics,
+        variants: Vec<VariantDef>,
+    },
+    Trait {
+        generics: Generics,
+        supertraits: Vec<Path>,
+        fns: Vec<FnDef>,
+        assoc: Vec<String>,
+    },
+    Alias {
+        generics: Generics,
+        ty: Ty,
+    },
     Fn(FnDef),
-    Const { ty: Ty },
-    Macro { exported: bool },
+    Const {
+        ty: Ty,
+    },
+    Macro {
+        exported: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -211,7 +236,8 @@ impl World {
     /// Whether code of this module is only built for tests, benches or examples.
     pub fn is_test_code(&self, module: ModId) -> bool {
         let krate = self.mods[module].krate;
-        self.crates[krate].kind.is_test_like() || self.ancestors(module).any(|at| self.mods[at].is_cfg_test)
+        self.crates[krate].kind.is_test_like()
+            || self.ancestors(module).any(|at| self.mods[at].is_cfg_test)
     }
 
     /// The module and those around it, innermost first.
@@ -221,7 +247,10 @@ impl World {
 
     /// `crate::a::b`, with the crate's name in front.
     pub fn module_path(&self, module: ModId) -> String {
-        let mut names: Vec<&str> = self.ancestors(module).map(|at| self.mods[at].name.as_str()).collect();
+        let mut names: Vec<&str> = self
+            .ancestors(module)
+            .map(|at| self.mods[at].name.as_str())
+            .collect();
         names.reverse();
         names.join("::")
     }
@@ -232,19 +261,29 @@ impl World {
 
     /// The `nth` module of this name that stands in the tree: `cfg` branches may declare several.
     pub fn nth_child(&self, module: ModId, name: &str, nth: usize) -> Option<ModId> {
-        let mods = self.mods[module].entries.get(name)?.iter().filter_map(|entry| match entry.kind {
-            EntryKind::Mod(id) => Some(id),
-            _ => None,
-        });
+        let mods = self.mods[module]
+            .entries
+            .get(name)?
+            .iter()
+            .filter_map(|entry| match entry.kind {
+                EntryKind::Mod(id) => Some(id),
+                _ => None,
+            });
         let all: Vec<ModId> = mods.collect();
         all.get(nth).or(all.first()).copied()
     }
 
     pub fn trait_named(&self, module: ModId, name: &str) -> Option<DefId> {
-        self.mods[module].entries.get(name)?.iter().find_map(|entry| match entry.kind {
-            EntryKind::Def(def) if matches!(self.defs[def].kind, DefKind::Trait { .. }) => Some(def),
-            _ => None,
-        })
+        self.mods[module]
+            .entries
+            .get(name)?
+            .iter()
+            .find_map(|entry| match entry.kind {
+                EntryKind::Def(def) if matches!(self.defs[def].kind, DefKind::Trait { .. }) => {
+                    Some(def)
+                }
+                _ => None,
+            })
     }
 
     pub fn std_path(&self, path: &str) -> Option<DefId> {
@@ -256,11 +295,19 @@ impl World {
         self.crates
             .iter()
             .position(|krate| krate.package == package && krate.kind == CrateKind::Lib)
-            .or_else(|| self.crates.iter().position(|krate| krate.package == package && krate.kind == CrateKind::Surface))
+            .or_else(|| {
+                self.crates
+                    .iter()
+                    .position(|krate| krate.package == package && krate.kind == CrateKind::Surface)
+            })
     }
 
     /// A module of a crate by its path below the root.
-    pub fn module_at<'a>(&self, krate: CrateId, path: impl IntoIterator<Item = &'a str>) -> Option<ModId> {
+    pub fn module_at<'a>(
+        &self,
+        krate: CrateId,
+        path: impl IntoIterator<Item = &'a str>,
+    ) -> Option<ModId> {
         let mut at = self.crates[krate].root;
         for name in path {
             at = self.child(at, name)?;
@@ -269,10 +316,14 @@ impl World {
     }
 
     pub fn child(&self, module: ModId, name: &str) -> Option<ModId> {
-        self.mods[module].entries.get(name)?.iter().find_map(|entry| match entry.kind {
-            EntryKind::Mod(id) => Some(id),
-            _ => None,
-        })
+        self.mods[module]
+            .entries
+            .get(name)?
+            .iter()
+            .find_map(|entry| match entry.kind {
+                EntryKind::Mod(id) => Some(id),
+                _ => None,
+            })
     }
 }
 
@@ -288,5 +339,7 @@ fn cfgs(attrs: &[syntax::Attr]) -> (bool, bool) {
 }
 
 fn item_name(item: &Item) -> Option<(&str, Span)> {
-    item.name.as_ref().map(|name| (name.text.as_str(), name.span))
+    item.name
+        .as_ref()
+        .map(|name| (name.text.as_str(), name.span))
 }

@@ -57,14 +57,21 @@ pub struct Scope<'a> {
 }
 
 pub const PRIMS: &[&str] = &[
-    "bool", "char", "str", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "f32", "f64",
+    "bool", "char", "str", "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64",
+    "i128", "isize", "f32", "f64",
 ];
 
 impl World {
     /// Resolves as many segments as name modules, items and variants; returns how many that were.
     ///
     /// What is left are associated items of a type.
-    pub fn resolve(&self, scope: Scope<'_>, leading_colon: bool, segs: &[&str], ns: Ns) -> (Res, usize) {
+    pub fn resolve(
+        &self,
+        scope: Scope<'_>,
+        leading_colon: bool,
+        segs: &[&str],
+        ns: Ns,
+    ) -> (Res, usize) {
         self.resolve_guarded(scope, leading_colon, segs, ns, &mut Vec::new())
     }
 
@@ -83,10 +90,13 @@ impl World {
         ns: Ns,
         guard: &mut Vec<(ModId, String, bool)>,
     ) -> (Res, usize) {
-        let Some(&first) = segs.first() else { return (Res::Unknown, 0) };
+        let Some(&first) = segs.first() else {
+            return (Res::Unknown, 0);
+        };
         let ns_of = |at: usize| if at + 1 == segs.len() { ns } else { Ns::Type };
         let mut at = 0;
-        let mut res = if leading_colon && self.crates[self.mods[scope.module].krate].edition >= 2018 {
+        let mut res = if leading_colon && self.crates[self.mods[scope.module].krate].edition >= 2018
+        {
             at = 1;
             self.extern_crate(scope.module, first)
         } else {
@@ -101,7 +111,9 @@ impl World {
                         at = 1;
                     }
                     while segs.get(at) == Some(&"super") {
-                        let Some(parent) = self.mods[module].parent else { return (Res::Unknown, at) };
+                        let Some(parent) = self.mods[module].parent else {
+                            return (Res::Unknown, at);
+                        };
                         module = parent;
                         at += 1;
                     }
@@ -120,19 +132,25 @@ impl World {
         while at < segs.len() {
             let name = segs[at];
             let next = match &res {
-                Res::Mod(module) => self.in_module(*module, name, ns_of(at), Some(scope.module), guard),
+                Res::Mod(module) => {
+                    self.in_module(*module, name, ns_of(at), Some(scope.module), guard)
+                }
                 Res::Def(def) => match &self.defs[*def].kind {
-                    DefKind::Enum { variants, .. } => match variants.iter().position(|variant| variant.name == name) {
-                        Some(n) => Res::Variant(*def, n),
-                        None => return (res, at),
-                    },
+                    DefKind::Enum { variants, .. } => {
+                        match variants.iter().position(|variant| variant.name == name) {
+                            Some(n) => Res::Variant(*def, n),
+                            None => return (res, at),
+                        }
+                    }
                     // `type Memory = Buffer; Memory::Gpu(_)`
                     DefKind::Alias { .. } => match self.unalias(res.clone()) {
                         Res::Def(inner) if inner != *def => match &self.defs[inner].kind {
-                            DefKind::Enum { variants, .. } => match variants.iter().position(|variant| variant.name == name) {
-                                Some(n) => Res::Variant(inner, n),
-                                None => return (res, at),
-                            },
+                            DefKind::Enum { variants, .. } => {
+                                match variants.iter().position(|variant| variant.name == name) {
+                                    Some(n) => Res::Variant(inner, n),
+                                    None => return (res, at),
+                                }
+                            }
                             _ => return (res, at),
                         },
                         _ => return (res, at),
@@ -152,7 +170,13 @@ impl World {
     }
 
     /// A name with nothing in front of it.
-    fn first_name(&self, scope: Scope<'_>, name: &str, ns: Ns, guard: &mut Vec<(ModId, String, bool)>) -> Res {
+    fn first_name(
+        &self,
+        scope: Scope<'_>,
+        name: &str,
+        ns: Ns,
+        guard: &mut Vec<(ModId, String, bool)>,
+    ) -> Res {
         for block in scope.blocks.iter().rev() {
             if block.params.iter().any(|param| param == name) {
                 return Res::Param(name.to_owned());
@@ -194,7 +218,9 @@ impl World {
     }
 
     fn prelude(&self, name: &str, ns: Ns, guard: &mut Vec<(ModId, String, bool)>) -> Res {
-        let Some(std) = self.std_crate else { return Res::Unknown };
+        let Some(std) = self.std_crate else {
+            return Res::Unknown;
+        };
         match self.module_at(std, ["prelude"]) {
             Some(prelude) => self.in_module(prelude, name, ns, None, guard),
             None => Res::Unknown,
@@ -215,7 +241,14 @@ impl World {
     }
 
     /// A name inside a module, seen from `from`.
-    fn in_module(&self, module: ModId, name: &str, ns: Ns, from: Option<ModId>, guard: &mut Vec<(ModId, String, bool)>) -> Res {
+    fn in_module(
+        &self,
+        module: ModId,
+        name: &str,
+        ns: Ns,
+        from: Option<ModId>,
+        guard: &mut Vec<(ModId, String, bool)>,
+    ) -> Res {
         let key = (module, name.to_owned(), ns == Ns::Type);
         if guard.contains(&key) || guard.len() > 64 {
             return Res::Unknown;
@@ -223,7 +256,11 @@ impl World {
         guard.push(key);
         let mut found = Res::Unknown;
         if let Some(entries) = self.mods[module].entries.get(name) {
-            let visible: Vec<Entry> = entries.iter().filter(|entry| self.sees(from, module, &entry.vis)).cloned().collect();
+            let visible: Vec<Entry> = entries
+                .iter()
+                .filter(|entry| self.sees(from, module, &entry.vis))
+                .cloned()
+                .collect();
             found = self.pick(module, &visible, ns, guard);
         }
         if found == Res::Unknown {
@@ -231,7 +268,10 @@ impl World {
         }
         guard.pop();
         // std is declared in part only: what it lacks is std's all the same.
-        if found == Res::Unknown && Some(self.mods[module].krate) == self.std_crate && self.mods[module].name != "prelude" {
+        if found == Res::Unknown
+            && Some(self.mods[module].krate) == self.std_crate
+            && self.mods[module].name != "prelude"
+        {
             return Res::External(format!("{}::{name}", self.module_path(module)));
         }
         found
@@ -246,7 +286,13 @@ impl World {
         }
     }
 
-    fn pick(&self, module: ModId, entries: &[Entry], ns: Ns, guard: &mut Vec<(ModId, String, bool)>) -> Res {
+    fn pick(
+        &self,
+        module: ModId,
+        entries: &[Entry],
+        ns: Ns,
+        guard: &mut Vec<(ModId, String, bool)>,
+    ) -> Res {
         let mut found = Res::Unknown;
         for entry in entries {
             let res = match &entry.kind {
@@ -254,7 +300,10 @@ impl World {
                 EntryKind::Mod(_) => Res::Unknown,
                 EntryKind::Def(id) if self.in_ns(*id, ns) => Res::Def(*id),
                 EntryKind::Def(_) => Res::Unknown,
-                EntryKind::Use { leading_colon, path } => self.follow(module, *leading_colon, path, ns, guard),
+                EntryKind::Use {
+                    leading_colon,
+                    path,
+                } => self.follow(module, *leading_colon, path, ns, guard),
             };
             if res == Res::Unknown || res == found {
                 continue;
@@ -268,13 +317,28 @@ impl World {
     }
 
     /// Where a `use` leads.
-    fn follow(&self, module: ModId, leading_colon: bool, path: &[String], ns: Ns, guard: &mut Vec<(ModId, String, bool)>) -> Res {
+    fn follow(
+        &self,
+        module: ModId,
+        leading_colon: bool,
+        path: &[String],
+        ns: Ns,
+        guard: &mut Vec<(ModId, String, bool)>,
+    ) -> Res {
         let segs: Vec<&str> = path.iter().map(String::as_str).collect();
         let edition = self.crates[self.mods[module].krate].edition;
-        let scope = Scope { module, blocks: &[], params: &[] };
+        let scope = Scope {
+            module,
+            blocks: &[],
+            params: &[],
+        };
         // In the 2015 edition paths of `use` count from the crate's root.
         if edition < 2018 && !matches!(segs.first(), Some(&("crate" | "self" | "super"))) {
-            let root = Scope { module: self.crates[self.mods[module].krate].root, blocks: &[], params: &[] };
+            let root = Scope {
+                module: self.crates[self.mods[module].krate].root,
+                blocks: &[],
+                params: &[],
+            };
             let (res, n) = self.resolve_guarded(root, false, &segs, ns, guard);
             return if n == segs.len() { res } else { Res::Unknown };
         }
@@ -322,7 +386,14 @@ impl World {
         found
     }
 
-    fn in_module_no_std(&self, module: ModId, name: &str, ns: Ns, from: Option<ModId>, guard: &mut Vec<(ModId, String, bool)>) -> Res {
+    fn in_module_no_std(
+        &self,
+        module: ModId,
+        name: &str,
+        ns: Ns,
+        from: Option<ModId>,
+        guard: &mut Vec<(ModId, String, bool)>,
+    ) -> Res {
         match self.in_module(module, name, ns, from, guard) {
             Res::External(_) if Some(self.mods[module].krate) == self.std_crate => Res::Unknown,
             other => other,
@@ -331,7 +402,9 @@ impl World {
 
     fn in_ns(&self, def: DefId, ns: Ns) -> bool {
         match &self.defs[def].kind {
-            DefKind::Struct { is_tuple, fields, .. } => match ns {
+            DefKind::Struct {
+                is_tuple, fields, ..
+            } => match ns {
                 Ns::Type => true,
                 Ns::Value => *is_tuple || fields.is_empty(),
                 Ns::Macro => false,
@@ -352,9 +425,17 @@ impl World {
         let mut res = res;
         for _ in 0..16 {
             let Res::Def(def) = res else { return res };
-            let DefKind::Alias { ty, .. } = &self.defs[def].kind else { return res };
-            let syntax::TyKind::Path(path) = &ty.kind else { return res };
-            let scope = Scope { module: self.defs[def].module, blocks: &[], params: &[] };
+            let DefKind::Alias { ty, .. } = &self.defs[def].kind else {
+                return res;
+            };
+            let syntax::TyKind::Path(path) = &ty.kind else {
+                return res;
+            };
+            let scope = Scope {
+                module: self.defs[def].module,
+                blocks: &[],
+                params: &[],
+            };
             let (next, n) = self.resolve_path(scope, path, Ns::Type);
             if n != path.segs.len() {
                 return res;
@@ -364,7 +445,11 @@ impl World {
         res
     }
 
-    pub fn block_scope<'a>(&self, items: impl Iterator<Item = &'a Item>, file: FileId) -> BlockScope {
+    pub fn block_scope<'a>(
+        &self,
+        items: impl Iterator<Item = &'a Item>,
+        file: FileId,
+    ) -> BlockScope {
         build::block_scope(items, file)
     }
 }

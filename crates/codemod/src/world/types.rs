@@ -1,7 +1,7 @@
 //! Types as far as they can be told, and the way from syntax to them.
 
-use super::*;
 use super::resolve::Ns;
+use super::*;
 use crate::syntax::{Bound, TyKind};
 
 /// A type. What is not known is [`Type::Unknown`], and nothing may be concluded from it.
@@ -81,8 +81,15 @@ impl Type {
                         def: bound.def,
                         name: bound.name.clone(),
                         args: all(&bound.args),
-                        assoc: bound.assoc.iter().map(|(name, ty)| (name.clone(), ty.subst(map))).collect(),
-                        callable: bound.callable.as_ref().map(|(params, ret)| (all(params), Box::new(ret.subst(map)))),
+                        assoc: bound
+                            .assoc
+                            .iter()
+                            .map(|(name, ty)| (name.clone(), ty.subst(map)))
+                            .collect(),
+                        callable: bound
+                            .callable
+                            .as_ref()
+                            .map(|(params, ret)| (all(params), Box::new(ret.subst(map)))),
                     })
                     .collect(),
             ),
@@ -102,7 +109,11 @@ pub struct TypeCtx<'a> {
 
 impl<'a> TypeCtx<'a> {
     pub fn scope(&self) -> Scope<'a> {
-        Scope { module: self.module, blocks: self.scopes, params: self.params }
+        Scope {
+            module: self.module,
+            blocks: self.scopes,
+            params: self.params,
+        }
     }
 }
 
@@ -122,12 +133,16 @@ impl World {
             TyKind::Ptr(inner) => Type::Ptr(Box::new(lower(inner))),
             TyKind::Tuple(types) => Type::Tuple(types.iter().map(lower).collect()),
             TyKind::Slice(inner) | TyKind::Array(inner) => Type::Slice(Box::new(lower(inner))),
-            TyKind::Fn { params, ret } => {
-                Type::Fn(params.iter().map(lower).collect(), Box::new(ret.as_ref().map_or(Type::unit(), |ret| lower(ret))))
-            }
-            TyKind::Impl(bounds) | TyKind::Dyn(bounds) => {
-                Type::Opaque(bounds.iter().map(|bound| self.lower_bound(ctx, bound, depth)).collect())
-            }
+            TyKind::Fn { params, ret } => Type::Fn(
+                params.iter().map(lower).collect(),
+                Box::new(ret.as_ref().map_or(Type::unit(), |ret| lower(ret))),
+            ),
+            TyKind::Impl(bounds) | TyKind::Dyn(bounds) => Type::Opaque(
+                bounds
+                    .iter()
+                    .map(|bound| self.lower_bound(ctx, bound, depth))
+                    .collect(),
+            ),
             TyKind::Never => Type::Never,
             TyKind::Infer | TyKind::Macro(_) | TyKind::Other => Type::Unknown,
         }
@@ -140,14 +155,24 @@ impl World {
             _ => None,
         };
         let last = bound.path.last();
-        let mut out = BoundType { def, name: last.name.text.clone(), args: vec![], assoc: vec![], callable: None };
+        let mut out = BoundType {
+            def,
+            name: last.name.text.clone(),
+            args: vec![],
+            assoc: vec![],
+            callable: None,
+        };
         if let Some(args) = &last.args {
             if args.parenthesized {
                 let ret = args.output.as_ref().map_or(Type::unit(), |ret| lower(ret));
                 out.callable = Some((args.types.iter().map(lower).collect(), Box::new(ret)));
             } else {
                 out.args = args.types.iter().map(lower).collect();
-                out.assoc = args.assoc.iter().map(|(name, ty)| (name.text.clone(), lower(ty))).collect();
+                out.assoc = args
+                    .assoc
+                    .iter()
+                    .map(|(name, ty)| (name.text.clone(), lower(ty)))
+                    .collect();
             }
         }
         out
@@ -162,7 +187,12 @@ impl World {
             .segs
             .get(n.wrapping_sub(1))
             .and_then(|seg| seg.args.as_ref())
-            .map(|args| args.types.iter().map(|ty| self.lower_ty_depth(ctx, ty, depth + 1)).collect())
+            .map(|args| {
+                args.types
+                    .iter()
+                    .map(|ty| self.lower_ty_depth(ctx, ty, depth + 1))
+                    .collect()
+            })
             .unwrap_or_default();
         if n < path.segs.len() {
             // `Self::Item`, `T::Item`: an associated type.
@@ -192,11 +222,22 @@ impl World {
 
     fn def_type(&self, def: DefId, mut args: Vec<Type>, ctx: &TypeCtx<'_>, depth: usize) -> Type {
         let generics = match &self.defs[def].kind {
-            DefKind::Struct { generics, .. } | DefKind::Enum { generics, .. } | DefKind::Alias { generics, .. } => generics,
+            DefKind::Struct { generics, .. }
+            | DefKind::Enum { generics, .. }
+            | DefKind::Alias { generics, .. } => generics,
             _ => return Type::Unknown,
         };
-        let params: Vec<String> = generics.params.iter().map(|param| param.name.text.clone()).collect();
-        let home = TypeCtx { module: self.defs[def].module, params: &params, self_ty: None, scopes: &[] };
+        let params: Vec<String> = generics
+            .params
+            .iter()
+            .map(|param| param.name.text.clone())
+            .collect();
+        let home = TypeCtx {
+            module: self.defs[def].module,
+            params: &params,
+            self_ty: None,
+            scopes: &[],
+        };
         // Defaults of parameters that are left out.
         for param in generics.params.iter().skip(args.len()) {
             let ty = match &param.default {
@@ -209,7 +250,12 @@ impl World {
         match &self.defs[def].kind {
             DefKind::Alias { ty, .. } if depth < 32 => {
                 let inner = self.lower_ty_depth(&home, ty, depth + 1);
-                inner.subst(&|name| params.iter().position(|param| param == name).and_then(|at| args.get(at).cloned()))
+                inner.subst(&|name| {
+                    params
+                        .iter()
+                        .position(|param| param == name)
+                        .and_then(|at| args.get(at).cloned())
+                })
             }
             DefKind::Alias { .. } => Type::Unknown,
             _ => Type::Adt(def, args),
@@ -223,16 +269,32 @@ impl World {
                 for &id in self.impls_of.get(def)? {
                     let it = &self.impls[id];
                     if let Some((_, ty)) = it.assoc.iter().find(|(assoc, _)| assoc == name) {
-                        let params: Vec<String> = it.generics.params.iter().map(|param| param.name.text.clone()).collect();
-                        let ctx = TypeCtx { module: it.module, params: &params, self_ty: Some(base), scopes: &[] };
+                        let params: Vec<String> = it
+                            .generics
+                            .params
+                            .iter()
+                            .map(|param| param.name.text.clone())
+                            .collect();
+                        let ctx = TypeCtx {
+                            module: it.module,
+                            params: &params,
+                            self_ty: Some(base),
+                            scopes: &[],
+                        };
                         let own = self.lower_ty(&ctx, &it.self_ty);
                         let map = match_params(&own, &Type::Adt(*def, args.clone()));
-                        return Some(self.lower_ty(&ctx, ty).subst(&|param| map.iter().find(|(n, _)| n == param).map(|(_, t)| t.clone())));
+                        return Some(self.lower_ty(&ctx, ty).subst(&|param| {
+                            map.iter().find(|(n, _)| n == param).map(|(_, t)| t.clone())
+                        }));
                     }
                 }
                 None
             }
-            Type::Opaque(bounds) => bounds.iter().flat_map(|bound| &bound.assoc).find(|(assoc, _)| assoc == name).map(|(_, ty)| ty.clone()),
+            Type::Opaque(bounds) => bounds
+                .iter()
+                .flat_map(|bound| &bound.assoc)
+                .find(|(assoc, _)| assoc == name)
+                .map(|(_, ty)| ty.clone()),
             _ => None,
         }
     }
@@ -243,10 +305,18 @@ pub fn match_params(pattern: &Type, ty: &Type) -> Vec<(String, Type)> {
     fn walk(pattern: &Type, ty: &Type, out: &mut Vec<(String, Type)>) {
         match (pattern, ty) {
             (Type::Param(name), ty) => out.push((name.clone(), ty.clone())),
-            (Type::Adt(a, xs), Type::Adt(b, ys)) if a == b => xs.iter().zip(ys).for_each(|(x, y)| walk(x, y, out)),
-            (Type::External(a, xs), Type::External(b, ys)) if a == b => xs.iter().zip(ys).for_each(|(x, y)| walk(x, y, out)),
-            (Type::Ref(_, x), Type::Ref(_, y)) | (Type::Slice(x), Type::Slice(y)) | (Type::Ptr(x), Type::Ptr(y)) => walk(x, y, out),
-            (Type::Tuple(xs), Type::Tuple(ys)) => xs.iter().zip(ys).for_each(|(x, y)| walk(x, y, out)),
+            (Type::Adt(a, xs), Type::Adt(b, ys)) if a == b => {
+                xs.iter().zip(ys).for_each(|(x, y)| walk(x, y, out))
+            }
+            (Type::External(a, xs), Type::External(b, ys)) if a == b => {
+                xs.iter().zip(ys).for_each(|(x, y)| walk(x, y, out))
+            }
+            (Type::Ref(_, x), Type::Ref(_, y))
+            | (Type::Slice(x), Type::Slice(y))
+            | (Type::Ptr(x), Type::Ptr(y)) => walk(x, y, out),
+            (Type::Tuple(xs), Type::Tuple(ys)) => {
+                xs.iter().zip(ys).for_each(|(x, y)| walk(x, y, out))
+            }
             (Type::Fn(xs, x), Type::Fn(ys, y)) => {
                 xs.iter().zip(ys).for_each(|(x, y)| walk(x, y, out));
                 walk(x, y, out);
