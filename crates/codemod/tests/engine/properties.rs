@@ -9,7 +9,13 @@ use crate::fixtures::{SINGLE, all};
 use crate::support::{Files, GPU_REPLAY, keeps_its_promises, run};
 
 /// Inputs of fixtures that are one file.
-static SOURCES: LazyLock<Vec<Files>> = LazyLock::new(|| all().into_iter().filter(|case| case.single).map(|case| case.before).collect());
+static SOURCES: LazyLock<Vec<Files>> = LazyLock::new(|| {
+    all()
+        .into_iter()
+        .filter(|case| case.single)
+        .map(|case| case.before)
+        .collect()
+});
 
 #[derive(Debug, Clone)]
 enum Mutation {
@@ -26,8 +32,51 @@ enum Mutation {
 }
 
 const TOKENS: &[&str] = &[
-    " ", "\n", "\r\n", "(", ")", "{", "}", ";", "::", "&", "mut ", "ref ", "match ", "if let ", "else ", "| ", "=> ", "_ ", "'a ", "r#", "\"", "// ", "/* ", "#[cfg(test)] ", "pub ", "async ", "move |x| ", "unsafe ", "?", ".await", "🦀", "é", "\t",
-    "ReplayBufferType", "BatchSample", "gpu_batch", "GpuPrioritized(g)", "Uniform(_)", ".as_gpu()", ".is_gpu()", "use ml_dqn::*;", "GpuReplayBuffer", "return;", "loop {", "macro_rules! m ",
+    " ",
+    "\n",
+    "\r\n",
+    "(",
+    ")",
+    "{",
+    "}",
+    ";",
+    "::",
+    "&",
+    "mut ",
+    "ref ",
+    "match ",
+    "if let ",
+    "else ",
+    "| ",
+    "=> ",
+    "_ ",
+    "'a ",
+    "r#",
+    "\"",
+    "// ",
+    "/* ",
+    "#[cfg(test)] ",
+    "pub ",
+    "async ",
+    "move |x| ",
+    "unsafe ",
+    "?",
+    ".await",
+    "🦀",
+    "é",
+    "\t",
+    "ReplayBufferType",
+    "BatchSample",
+    "gpu_batch",
+    "GpuPrioritized(g)",
+    "Uniform(_)",
+    ".as_gpu()",
+    ".is_gpu()",
+    "use ml_dqn::*;",
+    "GpuReplayBuffer",
+    "return;",
+    "loop {",
+    "macro_rules! m ",
 ];
 
 fn mutation() -> impl Strategy<Value = Mutation> {
@@ -49,12 +98,19 @@ fn mutation() -> impl Strategy<Value = Mutation> {
 fn mutate(source: &[u8], mutation: &Mutation) -> Vec<u8> {
     let text = String::from_utf8_lossy(source).into_owned();
     // The nearest place that is not within a character.
-    let boundary = |at: usize| (at % (text.len() + 1)..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    let boundary = |at: usize| {
+        (at % (text.len() + 1)..=text.len())
+            .find(|at| text.is_char_boundary(*at))
+            .unwrap_or(text.len())
+    };
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     match mutation {
         Mutation::DeleteLine(at) if !lines.is_empty() => {
             let at = at % lines.len();
-            [&lines[..at], &lines[at + 1..]].concat().concat().into_bytes()
+            [&lines[..at], &lines[at + 1..]]
+                .concat()
+                .concat()
+                .into_bytes()
         }
         Mutation::RepeatLine(at) if !lines.is_empty() => {
             let at = at % lines.len();
@@ -72,9 +128,14 @@ fn mutate(source: &[u8], mutation: &Mutation) -> Vec<u8> {
             bytes.insert(at % (bytes.len() + 1), *byte);
             bytes
         }
-        Mutation::Crlf => text.replace("\r\n", "\n").replace('\n', "\r\n").into_bytes(),
+        Mutation::Crlf => text
+            .replace("\r\n", "\n")
+            .replace('\n', "\r\n")
+            .into_bytes(),
         Mutation::NoFinalNewline => text.trim_end().as_bytes().to_vec(),
-        Mutation::ByteOrderMark => format!("\u{feff}{}", text.trim_start_matches('\u{feff}')).into_bytes(),
+        Mutation::ByteOrderMark => {
+            format!("\u{feff}{}", text.trim_start_matches('\u{feff}')).into_bytes()
+        }
     }
 }
 
@@ -97,28 +158,55 @@ fn swap_words(text: &str, a: usize, b: usize) -> String {
         return text.to_owned();
     }
     let (first, second) = (a % words.len(), b % words.len());
-    let (first, second) = (words[first.min(second)].clone(), words[first.max(second)].clone());
+    let (first, second) = (
+        words[first.min(second)].clone(),
+        words[first.max(second)].clone(),
+    );
     if first == second {
         return text.to_owned();
     }
-    [&text[..first.start], &text[second.clone()], &text[first.end..second.start], &text[first.clone()], &text[second.end..]].concat()
+    [
+        &text[..first.start],
+        &text[second.clone()],
+        &text[first.end..second.start],
+        &text[first.clone()],
+        &text[second.end..],
+    ]
+    .concat()
 }
 
 /// The same cases each time; `PROPTEST_CASES` asks for more of them.
 #[test]
 fn any_mutant_keeps_the_promises() {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(64);
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]));
-    let inputs = (any::<prop::sample::Index>(), prop::collection::vec(mutation(), 1..4));
+    let cases = std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(64);
+    let config = Config {
+        cases,
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..Config::default()
+    };
+    let mut runner =
+        TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]));
+    let inputs = (
+        any::<prop::sample::Index>(),
+        prop::collection::vec(mutation(), 1..4),
+    );
     let outcome = runner.run(&inputs, |(which, mutations)| {
         let mut files = which.get(&SOURCES).clone();
-        let source = mutations.iter().fold(files[SINGLE].clone(), |source, mutation| mutate(&source, mutation));
+        let source = mutations
+            .iter()
+            .fold(files[SINGLE].clone(), |source, mutation| {
+                mutate(&source, mutation)
+            });
         files.insert(SINGLE.into(), source.clone());
         let shown = String::from_utf8_lossy(&source).into_owned();
         // A panic of the planner is an error of its own kind, and a result that does not parse another.
         let run = run(&files).map_err(|error| TestCaseError::fail(format!("{error}\n{shown}")))?;
-        keeps_its_promises(&run, &GPU_REPLAY).map_err(|fault| TestCaseError::fail(format!("{fault}\n--- input\n{shown}")))
+        keeps_its_promises(&run, &GPU_REPLAY)
+            .map_err(|fault| TestCaseError::fail(format!("{fault}\n--- input\n{shown}")))
     });
     if let Err(error) = outcome {
         panic!("{error}");

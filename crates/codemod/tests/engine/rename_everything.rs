@@ -26,13 +26,24 @@ fn declared(document: &toml::Table) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for (key, value) in document {
         match key.as_str() {
-            "surface" | "delete_module" | "keep_module" | "retire_enum" | "retire_wrapper" | "bracket_calls" | "distinctive" | "suggest" => {
-                strings(value, is_map(key), &mut |text| names.extend(words(text).filter(|word| !word.is_empty()).map(str::to_owned)));
+            "surface" | "delete_module" | "keep_module" | "retire_enum" | "retire_wrapper"
+            | "bracket_calls" | "distinctive" | "suggest" => {
+                strings(value, is_map(key), &mut |text| {
+                    names.extend(
+                        words(text)
+                            .filter(|word| !word.is_empty())
+                            .map(str::to_owned),
+                    )
+                });
             }
             _ => {}
         }
     }
-    names.retain(|name| !not_ours.contains(name.as_str()) && !name.starts_with(|first: char| first.is_ascii_digit()) && name.len() > PREFIX);
+    names.retain(|name| {
+        !not_ours.contains(name.as_str())
+            && !name.starts_with(|first: char| first.is_ascii_digit())
+            && name.len() > PREFIX
+    });
     names
 }
 
@@ -49,14 +60,18 @@ fn is_prose(key: &str) -> bool {
 fn strings(value: &toml::Value, keys_are_names: bool, found: &mut dyn FnMut(&str)) {
     match value {
         toml::Value::String(text) => found(text),
-        toml::Value::Array(values) => values.iter().for_each(|value| strings(value, keys_are_names, found)),
+        toml::Value::Array(values) => values
+            .iter()
+            .for_each(|value| strings(value, keys_are_names, found)),
         toml::Value::Table(table) => {
             for (key, value) in table {
                 if keys_are_names {
                     found(key);
                 }
                 // What is suggested is prose as well, however many names it has.
-                if !is_prose(key) && !(keys_are_names && !matches!(value, toml::Value::String(text) if words(text).count() == 1)) {
+                let is_name =
+                    matches!(value, toml::Value::String(text) if words(text).count() == 1);
+                if !is_prose(key) && (!keys_are_names || is_name) {
                     strings(value, is_map(key), found);
                 }
             }
@@ -93,9 +108,16 @@ fn other_names(names: &BTreeSet<String>, taken: &BTreeSet<String>) -> BTreeMap<S
     for group in by_prefix.values() {
         // Tried until the order among these is as it was; groups are small.
         loop {
-            let others: Vec<String> = group.iter().map(|name| other_name(name, &mut random)).collect();
+            let others: Vec<String> = group
+                .iter()
+                .map(|name| other_name(name, &mut random))
+                .collect();
             let is_sorted = others.windows(2).all(|pair| pair[0] < pair[1]);
-            if is_sorted && others.iter().zip(group).all(|(other, name)| !taken.contains(other) && !names.contains(other) && other != *name) {
+            if is_sorted
+                && others.iter().zip(group).all(|(other, name)| {
+                    !taken.contains(other) && !names.contains(other) && other != *name
+                })
+            {
                 map.extend(group.iter().map(|name| (*name).clone()).zip(others));
                 break;
             }
@@ -116,11 +138,15 @@ fn other_name(name: &str, random: &mut SplitMix) -> String {
 /// Whole words only; packages, whose names have hyphens, stand in the map by both of their names.
 fn renamed(source: &str, map: &BTreeMap<String, String>) -> String {
     let packages = map.iter().filter(|(name, _)| name.contains('-'));
-    let source = packages.fold(source.to_owned(), |source, (name, other)| source.replace(name, other));
+    let source = packages.fold(source.to_owned(), |source, (name, other)| {
+        source.replace(name, other)
+    });
     let mut out = String::with_capacity(source.len());
     let mut rest = source.as_str();
     while let Some(first) = rest.chars().next() {
-        let n_bytes = rest.find(|at: char| !at.is_alphanumeric() && at != '_').unwrap_or(rest.len());
+        let n_bytes = rest
+            .find(|at: char| !at.is_alphanumeric() && at != '_')
+            .unwrap_or(rest.len());
         if n_bytes == 0 {
             out.push(first);
             rest = &rest[first.len_utf8()..];
@@ -137,19 +163,45 @@ fn renamed(source: &str, map: &BTreeMap<String, String>) -> String {
 }
 
 fn renamed_files(files: &Files, map: &BTreeMap<String, String>) -> Files {
-    let bytes = |bytes: &Vec<u8>| std::str::from_utf8(bytes).map_or_else(|_| bytes.clone(), |text| renamed(text, map).into_bytes());
-    files.iter().map(|(path, content)| (renamed(path, map), bytes(content))).collect()
+    let bytes = |bytes: &Vec<u8>| {
+        std::str::from_utf8(bytes)
+            .map_or_else(|_| bytes.clone(), |text| renamed(text, map).into_bytes())
+    };
+    files
+        .iter()
+        .map(|(path, content)| (renamed(path, map), bytes(content)))
+        .collect()
 }
 
 /// The rules, renamed value by value: words of the format that are names as well stay what they are.
-fn renamed_rules(value: toml::Value, keys_are_names: bool, map: &BTreeMap<String, String>) -> toml::Value {
+fn renamed_rules(
+    value: toml::Value,
+    keys_are_names: bool,
+    map: &BTreeMap<String, String>,
+) -> toml::Value {
     match value {
         toml::Value::String(text) => toml::Value::String(renamed(&text, map)),
-        toml::Value::Array(values) => toml::Value::Array(values.into_iter().map(|value| renamed_rules(value, keys_are_names, map)).collect()),
+        toml::Value::Array(values) => toml::Value::Array(
+            values
+                .into_iter()
+                .map(|value| renamed_rules(value, keys_are_names, map))
+                .collect(),
+        ),
         toml::Value::Table(table) => {
             let pairs = table.into_iter().map(|(key, value)| {
-                let value = if is_prose(&key) { value } else { renamed_rules(value, is_map(&key), map) };
-                (if keys_are_names { renamed(&key, map) } else { key }, value)
+                let value = if is_prose(&key) {
+                    value
+                } else {
+                    renamed_rules(value, is_map(&key), map)
+                };
+                (
+                    if keys_are_names {
+                        renamed(&key, map)
+                    } else {
+                        key
+                    },
+                    value,
+                )
             });
             toml::Value::Table(pairs.collect())
         }
@@ -162,7 +214,11 @@ fn other_names_come_out_alike() {
     let document: toml::Table = toml::from_str(&migration_text()).expect("well formed");
     let names = declared(&document);
     let cases: Vec<Case> = all();
-    let taken: BTreeSet<String> = cases.iter().flat_map(|case| case.before.values()).flat_map(|bytes| words(&text(bytes)).map(str::to_owned).collect::<Vec<_>>()).collect();
+    let taken: BTreeSet<String> = cases
+        .iter()
+        .flat_map(|case| case.before.values())
+        .flat_map(|bytes| words(&text(bytes)).map(str::to_owned).collect::<Vec<_>>())
+        .collect();
     let mut map = other_names(&names, &taken);
     for spec in &GPU_REPLAY[0].surface {
         if let Some(other) = map.get(&spec.package.replace('-', "_")) {
@@ -170,11 +226,24 @@ fn other_names_come_out_alike() {
         }
     }
     let map = map;
-    for name in ["ReplayBufferType", "BatchSample", "GpuReplayBuffer", "GpuPrioritized", "gpu_batch", "as_gpu", "FusedTrainingCtx", "run_full_step", "replay_buffer_type", "sample_profiled"] {
+    for name in [
+        "ReplayBufferType",
+        "BatchSample",
+        "GpuReplayBuffer",
+        "GpuPrioritized",
+        "gpu_batch",
+        "as_gpu",
+        "FusedTrainingCtx",
+        "run_full_step",
+        "replay_buffer_type",
+        "sample_profiled",
+    ] {
         assert!(map.contains_key(name), "{name} keeps its name: {map:#?}");
     }
-    let rules = toml::to_string(&renamed_rules(toml::Value::Table(document), false, &map)).expect("TOML");
-    let migrations = [Migration::parse(MIGRATION, &rules).expect("renaming keeps the rules well formed")];
+    let rules =
+        toml::to_string(&renamed_rules(toml::Value::Table(document), false, &map)).expect("TOML");
+    let migrations =
+        [Migration::parse(MIGRATION, &rules).expect("renaming keeps the rules well formed")];
     let faults = in_parallel(&cases, |case| {
         // What comes out under our names, not what is written down: that is another test's.
         let expected = renamed_files(&run_with(&case.before, &GPU_REPLAY).ok()?.after, &map);
@@ -185,7 +254,13 @@ fn other_names_come_out_alike() {
         (!faults.is_empty()).then(|| format!("--- {}\n{}", case.name, faults.join("\n")))
     });
     let faults: Vec<String> = faults.into_iter().flatten().collect();
-    assert!(faults.is_empty(), "{} of {} fixtures\n\n{}", faults.len(), cases.len(), faults.join("\n\n"));
+    assert!(
+        faults.is_empty(),
+        "{} of {} fixtures\n\n{}",
+        faults.len(),
+        cases.len(),
+        faults.join("\n\n")
+    );
 }
 
 /// What the sources say outside of comments, doc comments and tests.
@@ -193,25 +268,40 @@ fn other_names_come_out_alike() {
 fn no_source_of_the_engine_has_a_name_of_ours() {
     let document: toml::Table = toml::from_str(&migration_text()).expect("well formed");
     // Long enough to be nobody's by chance.
-    let names: BTreeSet<String> = declared(&document).into_iter().filter(|name| name.len() >= 8 && (name.contains('_') || name.chars().filter(char::is_ascii_uppercase).count() >= 2)).collect();
+    let names: BTreeSet<String> = declared(&document)
+        .into_iter()
+        .filter(|name| {
+            name.len() >= 8
+                && (name.contains('_')
+                    || name.chars().filter(char::is_ascii_uppercase).count() >= 2)
+        })
+        .collect();
     for name in ["ReplayBufferType", "BatchSample", "gpu_batch", "PhaseTimer"] {
         assert!(names.contains(name), "{name}");
     }
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut faults = Vec::new();
     for (path, bytes) in crate::support::read_folder(&sources) {
-        let is_test = path.ends_with("tests.rs") || path.contains("/tests/") || path.contains("snapshots/");
+        let is_test =
+            path.ends_with("tests.rs") || path.contains("/tests/") || path.contains("snapshots/");
         if !path.ends_with(".rs") || is_test {
             continue;
         }
         let source = text(&bytes);
-        let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+        let code = source
+            .split("#[cfg(test)]\nmod ")
+            .next()
+            .unwrap_or_default();
         for (number, line) in code.lines().enumerate() {
             if line.trim_start().starts_with("//") {
                 continue;
             }
             let code = line.split(" // ").next().unwrap_or_default();
-            faults.extend(words(code).filter(|word| names.contains(*word)).map(|word| format!("src/{path}:{}: {word}", number + 1)));
+            faults.extend(
+                words(code)
+                    .filter(|word| names.contains(*word))
+                    .map(|word| format!("src/{path}:{}: {word}", number + 1)),
+            );
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));

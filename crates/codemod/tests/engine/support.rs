@@ -19,10 +19,14 @@ pub const MIGRATION: &str = "2026-04-10-gpu-replay";
 pub type Files = BTreeMap<String, Vec<u8>>;
 
 /// The migration that nearly all tests run, read once.
-pub static GPU_REPLAY: LazyLock<Vec<Migration>> = LazyLock::new(|| vec![Migration::parse(MIGRATION, &migration_text()).expect("the migration is well formed")]);
+pub static GPU_REPLAY: LazyLock<Vec<Migration>> = LazyLock::new(|| {
+    vec![Migration::parse(MIGRATION, &migration_text()).expect("the migration is well formed")]
+});
 
 pub fn repository() -> PathBuf {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/codemod");
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("crates/codemod");
     crates.parent().expect("crates").to_path_buf()
 }
 
@@ -41,13 +45,21 @@ pub fn blesses() -> bool {
 
 /// All files below a folder, but for build results.
 pub fn read_folder(folder: &Path) -> Files {
-    let entries = WalkDir::new(folder).into_iter().filter_entry(|entry| entry.file_name() != "target" && entry.file_name() != ".git");
+    let entries = WalkDir::new(folder)
+        .into_iter()
+        .filter_entry(|entry| entry.file_name() != "target" && entry.file_name() != ".git");
     let mut files = Files::new();
     for entry in entries {
         let entry = entry.expect("readable");
         if entry.file_type().is_file() {
-            let path = entry.path().strip_prefix(folder).expect("walks below the folder");
-            files.insert(path.to_str().expect("UTF-8").replace('\\', "/"), fs::read(entry.path()).expect("readable"));
+            let path = entry
+                .path()
+                .strip_prefix(folder)
+                .expect("walks below the folder");
+            files.insert(
+                path.to_str().expect("UTF-8").replace('\\', "/"),
+                fs::read(entry.path()).expect("readable"),
+            );
         }
     }
     files
@@ -75,7 +87,10 @@ pub struct Run {
 
 impl Run {
     pub fn of_kind(&self, kind: RecordKind) -> impl Iterator<Item = &Record> {
-        self.plan.records.iter().filter(move |record| record.kind == kind)
+        self.plan
+            .records
+            .iter()
+            .filter(move |record| record.kind == kind)
     }
 }
 
@@ -88,27 +103,53 @@ pub fn run_with(files: &Files, migrations: &[Migration]) -> Result<Run, PlanErro
     write_folder(folder.path(), files);
     let tree = read_tree(folder.path(), &WalkOptions::default()).expect("a tree");
     let plan = plan(&tree, migrations, &PlanOptions::default())?;
-    assert!(read_folder(folder.path()) == *files, "planning wrote something");
+    assert!(
+        read_folder(folder.path()) == *files,
+        "planning wrote something"
+    );
     let mut after = files.clone();
     for change in &plan.changes {
         let path = change.path();
         match change {
-            Change::Write { before, after: bytes, .. } => {
-                assert!(files.get(path) == Some(before), "{path}: the plan speaks of other bytes than those of the file");
+            Change::Write {
+                before,
+                after: bytes,
+                ..
+            } => {
+                assert!(
+                    files.get(path) == Some(before),
+                    "{path}: the plan speaks of other bytes than those of the file"
+                );
                 after.insert(path.to_owned(), bytes.clone());
             }
             Change::Delete { before, .. } => {
-                assert!(files.get(path) == Some(before), "{path}: the plan speaks of other bytes than those of the file");
+                assert!(
+                    files.get(path) == Some(before),
+                    "{path}: the plan speaks of other bytes than those of the file"
+                );
                 after.remove(path);
             }
         }
     }
-    Ok(Run { before: files.clone(), after, plan })
+    Ok(Run {
+        before: files.clone(),
+        after,
+        plan,
+    })
 }
 
 /// Sites that are left to a person, without their lines: those may move from run to run.
 pub fn unresolved(run: &Run) -> Vec<(String, String, String)> {
-    let mut sites: Vec<_> = run.of_kind(RecordKind::Unresolved).map(|record| (record.file.clone(), record.source.trim().to_owned(), record.reason.clone())).collect();
+    let mut sites: Vec<_> = run
+        .of_kind(RecordKind::Unresolved)
+        .map(|record| {
+            (
+                record.file.clone(),
+                record.source.trim().to_owned(),
+                record.reason.clone(),
+            )
+        })
+        .collect();
     sites.sort();
     sites
 }
@@ -126,25 +167,56 @@ pub fn keeps_its_promises(run: &Run, migrations: &[Migration]) -> Result<(), Str
 /// Records speak of places that exist, in the file as it was.
 fn records_fit(run: &Run) -> Result<(), String> {
     for record in &run.plan.records {
-        let at = format!("{}:{}:{} ({})", record.file, record.line, record.column, record.rule);
+        let at = format!(
+            "{}:{}:{} ({})",
+            record.file, record.line, record.column, record.rule
+        );
         let Some(bytes) = run.before.get(&record.file) else {
             return Err(format!("{at}: there is no such file"));
         };
         if record.byte_start > record.byte_end || record.byte_end > bytes.len() {
-            return Err(format!("{at}: bytes {}..{} of {}", record.byte_start, record.byte_end, bytes.len()));
+            return Err(format!(
+                "{at}: bytes {}..{} of {}",
+                record.byte_start,
+                record.byte_end,
+                bytes.len()
+            ));
         }
-        let Ok(text) = std::str::from_utf8(bytes) else { continue };
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            continue;
+        };
         let (line, column) = syntax::LineIndex::new(text).line_column(text, record.byte_start);
-        if record.kind != RecordKind::Note && !record.file.ends_with(".toml") && (line, column) != (record.line, record.column) {
-            return Err(format!("{at}: byte {} is {line}:{column}", record.byte_start));
+        if record.kind != RecordKind::Note
+            && !record.file.ends_with(".toml")
+            && (line, column) != (record.line, record.column)
+        {
+            return Err(format!(
+                "{at}: byte {} is {line}:{column}",
+                record.byte_start
+            ));
         }
-        let source = text.trim_start_matches('\u{feff}').lines().nth(record.line.saturating_sub(1)).unwrap_or_default();
+        let source = text
+            .trim_start_matches('\u{feff}')
+            .lines()
+            .nth(record.line.saturating_sub(1))
+            .unwrap_or_default();
         if !record.source.is_empty() && record.source != source {
-            return Err(format!("{at}: the line is `{source}`, not `{}`", record.source));
+            return Err(format!(
+                "{at}: the line is `{source}`, not `{}`",
+                record.source
+            ));
         }
     }
-    let sorted = run.plan.records.windows(2).all(|pair| pair[0].sort_key() <= pair[1].sort_key());
-    if sorted { Ok(()) } else { Err("records are not sorted".into()) }
+    let sorted = run
+        .plan
+        .records
+        .windows(2)
+        .all(|pair| pair[0].sort_key() <= pair[1].sort_key());
+    if sorted {
+        Ok(())
+    } else {
+        Err("records are not sorted".into())
+    }
 }
 
 /// Bytes outside of edits are those of the input: the edits alone make the output.
@@ -154,7 +226,9 @@ fn edits_rebuild(run: &Run) -> Result<(), String> {
         edits.entry(&record.file).or_default().push(record);
     }
     for (path, before) in &run.before {
-        let Some(after) = run.after.get(path) else { continue };
+        let Some(after) = run.after.get(path) else {
+            continue;
+        };
         let mut rebuilt = Vec::new();
         let mut done = 0;
         for edit in edits.get(path.as_str()).into_iter().flatten() {
@@ -163,7 +237,12 @@ fn edits_rebuild(run: &Run) -> Result<(), String> {
             }
             let old = &before[edit.byte_start..edit.byte_end];
             if edit.before.as_deref().map(str::as_bytes) != Some(old) {
-                return Err(format!("{path}:{}: `before` is {:?}, the file has {:?}", edit.line, edit.before, text(old)));
+                return Err(format!(
+                    "{path}:{}: `before` is {:?}, the file has {:?}",
+                    edit.line,
+                    edit.before,
+                    text(old)
+                ));
             }
             rebuilt.extend_from_slice(&before[done..edit.byte_start]);
             rebuilt.extend_from_slice(edit.after.as_deref().unwrap_or_default().as_bytes());
@@ -172,7 +251,9 @@ fn edits_rebuild(run: &Run) -> Result<(), String> {
         rebuilt.extend_from_slice(&before[done..]);
         // Manifests change by deletions, which name the entry and not its bytes.
         if rebuilt != *after && !path.ends_with(".toml") {
-            return Err(format!("{path}: the edits of the report make another file than the one that is written"));
+            return Err(format!(
+                "{path}: the edits of the report make another file than the one that is written"
+            ));
         }
     }
     Ok(())
@@ -184,32 +265,55 @@ fn still_parses(run: &Run) -> Result<(), String> {
         if before == after || !path.ends_with(".rs") {
             continue;
         }
-        let parses = |bytes: &[u8]| std::str::from_utf8(bytes).map_err(|error| error.to_string()).and_then(|text| syn::parse_file(text).map_err(|error| error.to_string()));
+        let parses = |bytes: &[u8]| {
+            std::str::from_utf8(bytes)
+                .map_err(|error| error.to_string())
+                .and_then(|text| syn::parse_file(text).map_err(|error| error.to_string()))
+        };
         if let Err(error) = parses(after)
             && parses(before).is_ok()
         {
-            return Err(format!("{path}: no longer parses: {error}\n{}", text(after)));
+            return Err(format!(
+                "{path}: no longer parses: {error}\n{}",
+                text(after)
+            ));
         }
     }
     Ok(())
 }
 
 fn second_run_is_idle(first: &Run, migrations: &[Migration]) -> Result<(), String> {
-    let second = run_with(&first.after, migrations).map_err(|error| format!("the second run: {error}"))?;
+    let second =
+        run_with(&first.after, migrations).map_err(|error| format!("the second run: {error}"))?;
     records_fit(&second).map_err(|fault| format!("the second run: {fault}"))?;
     let changed: Vec<String> = second
         .plan
         .changes
         .iter()
-        .map(|change| format!("{}:\n{}", change.path(), text(&codemod::diff::patch(std::slice::from_ref(change), |_| false))))
+        .map(|change| {
+            format!(
+                "{}:\n{}",
+                change.path(),
+                text(&codemod::diff::patch(std::slice::from_ref(change), |_| {
+                    false
+                }))
+            )
+        })
         .collect();
     if !changed.is_empty() {
         return Err(format!("the second run changes {}", changed.join("\n")));
     }
     let (once, twice) = (unresolved(first), unresolved(&second));
-    let places = |sites: &[(String, String, String)]| sites.iter().map(|(file, _, reason)| (file.clone(), reason.clone())).collect::<Vec<_>>();
+    let places = |sites: &[(String, String, String)]| {
+        sites
+            .iter()
+            .map(|(file, _, reason)| (file.clone(), reason.clone()))
+            .collect::<Vec<_>>()
+    };
     if places(&once) != places(&twice) {
-        return Err(format!("the second run reports\n{twice:#?}\nafter\n{once:#?}"));
+        return Err(format!(
+            "the second run reports\n{twice:#?}\nafter\n{once:#?}"
+        ));
     }
     Ok(())
 }
@@ -217,20 +321,32 @@ fn second_run_is_idle(first: &Run, migrations: &[Migration]) -> Result<(), Strin
 /// Two texts as a diff, for a message.
 pub fn difference(expected: &[u8], found: &[u8]) -> String {
     let (expected, found) = (text(expected), text(found));
-    similar::TextDiff::from_lines(&expected, &found).unified_diff().context_radius(3).header("expected", "found").to_string()
+    similar::TextDiff::from_lines(&expected, &found)
+        .unified_diff()
+        .context_radius(3)
+        .header("expected", "found")
+        .to_string()
 }
 
 /// A report as lines for a snapshot: what is left, what went and what is to be known; edits are seen in the result.
 pub fn report_lines(run: &Run) -> String {
     let mut out = String::new();
-    for record in run.plan.records.iter().filter(|record| record.kind != RecordKind::Edit) {
+    for record in run
+        .plan
+        .records
+        .iter()
+        .filter(|record| record.kind != RecordKind::Edit)
+    {
         let kind = match record.kind {
             RecordKind::Unresolved => "unresolved",
             RecordKind::Deleted => "deleted",
             RecordKind::Note => "note",
             RecordKind::Edit => "edit",
         };
-        out += &format!("{kind}: {}:{}:{}: {} [{}]\n", record.file, record.line, record.column, record.reason, record.rule);
+        out += &format!(
+            "{kind}: {}:{}:{}: {} [{}]\n",
+            record.file, record.line, record.column, record.reason, record.rule
+        );
         if !record.source.is_empty() {
             out += &format!("    | {}\n", record.source.trim());
         }
@@ -257,18 +373,29 @@ pub fn snapshot(name: &str, suffix: &str, text: &str) {
 /// Threads of their own, as planning waits for the pool of `rayon`, and must not be what the pool waits for.
 pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
-    let n_threads = std::thread::available_parallelism().map_or(2, usize::from).min(items.len().max(1));
+    let n_threads = std::thread::available_parallelism()
+        .map_or(2, usize::from)
+        .min(items.len().max(1));
     let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
         let worker = || {
             let mut done = Vec::new();
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some(item) = items.get(at) else { return done };
+                let Some(item) = items.get(at) else {
+                    return done;
+                };
                 done.push((at, work(item)));
             }
         };
         let workers: Vec<_> = (0..n_threads).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        workers
+            .into_iter()
+            .flat_map(|worker| {
+                worker
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
     });
     results.sort_by_key(|(at, _)| *at);
     results.into_iter().map(|(_, result)| result).collect()
