@@ -89,7 +89,7 @@ impl Cx<'_> {
                     _ => Type::Unknown,
                 }
             }
-            ExprKind::Binary { .. } => return self.binary_chain(expr, expected),
+            ExprKind::Binary { .. } => self.binary_chain(expr, expected),
             ExprKind::Assign { lhs, rhs } => {
                 let left = self.expr(lhs, None);
                 let right = self.expr(rhs, Some(&left));

@@ -851,11 +851,9 @@ fn tree_edits<'o>(
             if let Some(target) = targets.first()
                 && targets.iter().all(|other| other == target)
                 && is_direct(rest)
-            {
-                if let Some(last) = target.last() {
+                && let Some(last) = target.last() {
                     edits.push(Edit::new(name.span, last.clone(), rule));
                 }
-            }
             edits.extend(inner);
             false
         }
@@ -1045,8 +1043,8 @@ fn group_deletions(
     if !any_gone {
         return;
     }
-    if one_line {
-        if let [only] = kept[..] {
+    if one_line
+        && let [only] = kept[..] {
             let lone_self = matches!(&items[only].kind, UseKind::Name(name) if name.text == "self");
             let is_rename_self =
                 matches!(&items[only].kind, UseKind::Rename { name, .. } if name.text == "self");
@@ -1064,7 +1062,6 @@ fn group_deletions(
                 return;
             }
         }
-    }
     let mut at = 0;
     while at < items.len() {
         if !gone[at] {

@@ -344,7 +344,7 @@ impl<'a> Cx<'a> {
     }
 
     /// `let x = x;` since this run.
-    pub fn same_again(&self, at: &super::nodes::LetStmt<'a>) -> Option<EditGroup> {
+    pub fn same_again(&self, at: &nodes::LetStmt<'a>) -> Option<EditGroup> {
         let StmtKind::Let {
             pat,
             init: Some(init),
@@ -445,7 +445,7 @@ impl<'a> Cx<'a> {
     }
 
     /// `let mut n = 0; n = value;` where the assignment was conditional before: it is the first value now.
-    pub fn assigned_at_once(&self, at: &super::nodes::LetStmt<'a>) -> Option<EditGroup> {
+    pub fn assigned_at_once(&self, at: &nodes::LetStmt<'a>) -> Option<EditGroup> {
         let StmtKind::Let {
             pat,
             init: Some(init),
@@ -498,7 +498,7 @@ impl<'a> Cx<'a> {
     }
 
     /// `let x = value; x` as a block's end, where the `let` is of this run's making.
-    pub fn let_and_return(&self, at: &super::nodes::LetStmt<'a>) -> Option<EditGroup> {
+    pub fn let_and_return(&self, at: &nodes::LetStmt<'a>) -> Option<EditGroup> {
         let StmtKind::Let {
             pat,
             init: Some(init),

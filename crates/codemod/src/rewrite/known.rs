@@ -578,7 +578,7 @@ impl<'a> Cx<'a> {
                     "format" | "vec" | "anyhow" | "eyre" | "concat" | "stringify" | "file" | "line"
                 );
                 match &mac.args {
-                    crate::syntax::MacroArgs::Exprs { args, .. } => {
+                    MacroArgs::Exprs { args, .. } => {
                         makes && args.iter().all(|arg| self.may_be_dropped(&arg.value))
                     }
                     _ => makes && self.is_pure(expr),

@@ -87,7 +87,7 @@ impl<'a> Cx<'a> {
     }
 
     /// A payload that has no place: what `expr` computes.
-    fn computed(&self, expr: &Expr, code: super::known::Code, rule: String) -> Payload {
+    fn computed(&self, expr: &Expr, code: known::Code, rule: String) -> Payload {
         let effects = !self.is_pure(expr);
         Payload {
             full: code.clone(),

@@ -246,7 +246,7 @@ impl Rules {
 /// Implementations that differ only by a retired type and its successor.
 fn conflicts(world: &World, rules: &Rules) -> HashSet<(usize, usize)> {
     fn follow(world: &World, rules: &Rules, ty: &Type, touched: &mut bool) -> Type {
-        let mut all = |types: &[Type], touched: &mut bool| {
+        let all = |types: &[Type], touched: &mut bool| {
             types
                 .iter()
                 .map(|ty| follow(world, rules, ty, touched))

@@ -80,7 +80,7 @@ impl<'t> Lower<'t> {
 
     fn flatten(&mut self, stream: TokenStream, file: &mut File) {
         let mut trees = stream.into_iter().peekable();
-        while let Some(tree) = trees.next() {
+        for tree in trees {
             match tree {
                 TokenTree::Ident(ident) => {
                     let span = self.span(ident.span());

@@ -63,7 +63,7 @@ fn prefix_len(text: &str) -> usize {
 pub fn parse(text: &str) -> Result<File, ParseFailure> {
     parse_with(
         text,
-        |rest| syn::parse_str::<syn::File>(rest),
+        syn::parse_str::<syn::File>,
         |lower, file: syn::File| lower.file(&file),
     )
 }
