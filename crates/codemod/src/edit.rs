@@ -157,7 +157,7 @@ impl Rope {
     ///
     /// # Errors
     /// Two edits that overlap: nothing is changed.
-    pub fn apply(&mut self, edits: &[Edit]) -> Result<(), (Edit, Edit)> {
+    pub fn apply(&mut self, edits: &[Edit]) -> Result<(), Box<(Edit, Edit)>> {
         let mut edits: Vec<&Edit> = edits.iter().collect();
         edits.sort_by_key(|edit| (edit.span.lo, edit.span.hi));
         edits.dedup_by(|a, b| a.span == b.span && a.text == b.text);
@@ -165,7 +165,7 @@ impl Rope {
             if pair[0].span.hi > pair[1].span.lo
                 || (pair[0].span == pair[1].span && !pair[0].span.is_empty())
             {
-                return Err((pair[0].clone(), pair[1].clone()));
+                return Err(Box::new((pair[0].clone(), pair[1].clone())));
             }
         }
         let mut text = String::with_capacity(self.text.len());

@@ -216,7 +216,8 @@ impl<'w> Session<'w> {
         }
         let before = work.rope.text().to_owned();
         let rule = edits[0].rule.clone();
-        if let Err((first, second)) = work.rope.apply(&edits) {
+        if let Err(overlap) = work.rope.apply(&edits) {
+            let (first, second) = *overlap;
             return Err(Broken {
                 path: work.path.clone(),
                 line: syntax::LineIndex::new(&before).line(first.span.lo),

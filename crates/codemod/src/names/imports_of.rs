@@ -851,9 +851,10 @@ fn tree_edits<'o>(
             if let Some(target) = targets.first()
                 && targets.iter().all(|other| other == target)
                 && is_direct(rest)
-                && let Some(last) = target.last() {
-                    edits.push(Edit::new(name.span, last.clone(), rule));
-                }
+                && let Some(last) = target.last()
+            {
+                edits.push(Edit::new(name.span, last.clone(), rule));
+            }
             edits.extend(inner);
             false
         }
@@ -1043,25 +1044,24 @@ fn group_deletions(
     if !any_gone {
         return;
     }
-    if one_line
-        && let [only] = kept[..] {
-            let lone_self = matches!(&items[only].kind, UseKind::Name(name) if name.text == "self");
-            let is_rename_self =
-                matches!(&items[only].kind, UseKind::Rename { name, .. } if name.text == "self");
-            if !lone_self && !is_rename_self {
-                edits.push(Edit::new(
-                    Span::new(group.span.lo, items[only].span.lo),
-                    "",
-                    rule,
-                ));
-                edits.push(Edit::new(
-                    Span::new(items[only].span.hi, group.span.hi),
-                    "",
-                    rule,
-                ));
-                return;
-            }
+    if one_line && let [only] = kept[..] {
+        let lone_self = matches!(&items[only].kind, UseKind::Name(name) if name.text == "self");
+        let is_rename_self =
+            matches!(&items[only].kind, UseKind::Rename { name, .. } if name.text == "self");
+        if !lone_self && !is_rename_self {
+            edits.push(Edit::new(
+                Span::new(group.span.lo, items[only].span.lo),
+                "",
+                rule,
+            ));
+            edits.push(Edit::new(
+                Span::new(items[only].span.hi, group.span.hi),
+                "",
+                rule,
+            ));
+            return;
         }
+    }
     let mut at = 0;
     while at < items.len() {
         if !gone[at] {
@@ -1185,14 +1185,11 @@ pub fn item_extent(text: &str, span: Span) -> Span {
     Span::new(lo, hi)
 }
 
+/// How often each identifier stands in a scope.
+pub type Counts = HashMap<String, usize>;
+
 /// Identifier counts of every module scope of a file, imports left out, and of its block scopes in order.
-pub fn usage(
-    cx: &Cx<'_>,
-    module: ModId,
-) -> (
-    HashMap<ModId, HashMap<String, usize>>,
-    Vec<HashMap<String, usize>>,
-) {
+pub fn usage(cx: &Cx<'_>, module: ModId) -> (HashMap<ModId, Counts>, Vec<Counts>) {
     let mut modules = HashMap::new();
     let mut blocks = Vec::new();
     let quoted = quoted(cx);

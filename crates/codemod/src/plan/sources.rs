@@ -268,10 +268,6 @@ impl<'t> Sources<'t> {
         self.read_text(path)
     }
 
-    pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
-        std::fs::read(&self.tree.get(path)?.absolute).ok()
-    }
-
     pub fn tree(&self) -> &Tree {
         self.tree
     }

@@ -13,6 +13,9 @@ use crate::edit::{Edit, EditGroup};
 use crate::syntax::trivia::{self, indent_of, line_end, line_start, next_line, starts_line};
 use crate::syntax::{Arm, BinOp, Block, MacroArgs, MacroCall, Pat, StmtKind};
 
+/// Stretches and what takes their place.
+type Replacements = Vec<(Span, String)>;
+
 impl<'a> Cx<'a> {
     pub fn collapse(&self, expr: &'a Expr) -> Option<EditGroup> {
         match &expr.kind {
@@ -42,7 +45,7 @@ impl<'a> Cx<'a> {
         bounds: &[Bound],
         subject: &Subject,
         regions: &[Span],
-    ) -> Option<(Vec<String>, Vec<(Span, String)>)> {
+    ) -> Option<(Vec<String>, Replacements)> {
         let mut lets = Vec::new();
         let mut edits = Vec::new();
         let mut used_subject = false;

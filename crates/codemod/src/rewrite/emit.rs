@@ -254,9 +254,13 @@ impl<'a> Cx<'a> {
             Body::Expr(code) => {
                 let mut text = code.text.clone();
                 // A value that nobody takes.
-                if !is_tail && !code.block_like && !text.ends_with(';') {
-                    text.push(';');
-                } else if !is_tail && code.block_like && *semi {
+                if !is_tail
+                    && (if code.block_like {
+                        *semi
+                    } else {
+                        !text.ends_with(';')
+                    })
+                {
                     text.push(';');
                 }
                 text

@@ -1034,9 +1034,9 @@ impl<'a> Cx<'a> {
                     return None;
                 }
                 let mut payload = payload;
-                match self.nodes.parent(expr) {
-                    // The option as a place: nothing stands for that.
-                    Some(Parent::Expr(outer)) => match &outer.kind {
+                // The option as a place: nothing stands for that.
+                if let Some(Parent::Expr(outer)) = self.nodes.parent(expr) {
+                    match &outer.kind {
                         ExprKind::Ref { .. } | ExprKind::RawRef(_) => return None,
                         ExprKind::Assign { lhs, .. } if lhs.id == expr.id => return None,
                         ExprKind::MethodCall { recv, method, .. }
@@ -1065,8 +1065,7 @@ impl<'a> Cx<'a> {
                             payload.mode = Mode::Ref
                         }
                         _ => {}
-                    },
-                    _ => {}
+                    }
                 }
                 if matches!(expr.kind, ExprKind::Ref { .. }) {
                     return None;

@@ -245,11 +245,11 @@ impl Rules {
 
 /// Implementations that differ only by a retired type and its successor.
 fn conflicts(world: &World, rules: &Rules) -> HashSet<(usize, usize)> {
-    fn follow(world: &World, rules: &Rules, ty: &Type, touched: &mut bool) -> Type {
+    fn follow(rules: &Rules, ty: &Type, touched: &mut bool) -> Type {
         let all = |types: &[Type], touched: &mut bool| {
             types
                 .iter()
-                .map(|ty| follow(world, rules, ty, touched))
+                .map(|ty| follow(rules, ty, touched))
                 .collect::<Vec<_>>()
         };
         match ty {
@@ -264,10 +264,11 @@ fn conflicts(world: &World, rules: &Rules) -> HashSet<(usize, usize)> {
                 Type::Adt(def, all(args, touched))
             }
             Type::Ref(mutable, inner) => {
-                Type::Ref(*mutable, Box::new(follow(world, rules, inner, touched)))
+                Type::Ref(*mutable, Box::new(follow(rules, inner, touched)))
             }
             Type::Tuple(types) => Type::Tuple(all(types, touched)),
-            Type::Slice(inner) => Type::Slice(Box::new(follow(world, rules, inner, touched))),
+            Type::External(name, args) => Type::External(name.clone(), all(args, touched)),
+            Type::Slice(inner) => Type::Slice(Box::new(follow(rules, inner, touched))),
             other => other.clone(),
         }
     }
@@ -289,18 +290,13 @@ fn conflicts(world: &World, rules: &Rules) -> HashSet<(usize, usize)> {
             scopes: &[],
         };
         let mut touched = false;
-        let own = follow(
-            world,
-            rules,
-            &world.lower_ty(&ctx, &it.self_ty),
-            &mut touched,
-        );
+        let own = follow(rules, &world.lower_ty(&ctx, &it.self_ty), &mut touched);
         let args: Vec<Type> = path
             .last()
             .args
             .iter()
             .flat_map(|args| &args.types)
-            .map(|ty| follow(world, rules, &world.lower_ty(&ctx, ty), &mut touched))
+            .map(|ty| follow(rules, &world.lower_ty(&ctx, ty), &mut touched))
             .collect();
         if std::iter::once(&own)
             .chain(&args)

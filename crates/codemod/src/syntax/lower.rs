@@ -79,8 +79,7 @@ impl<'t> Lower<'t> {
     }
 
     fn flatten(&mut self, stream: TokenStream, file: &mut File) {
-        let mut trees = stream.into_iter().peekable();
-        for tree in trees {
+        for tree in stream {
             match tree {
                 TokenTree::Ident(ident) => {
                     let span = self.span(ident.span());

@@ -536,6 +536,8 @@ pub struct Stmt {
     pub kind: StmtKind,
 }
 
+// Nodes are made once for each statement of a file: boxing would cost more than the room saves.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Clone)]
 pub enum StmtKind {
     Let {
