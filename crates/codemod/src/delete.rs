@@ -1,6 +1,8 @@
 //! Deletion as a transaction: a module's file with its `mod` item, a test with the helpers that only it used, a target's
 //! file with its entry in the manifest.
 
+mod keep;
+
 use std::collections::{HashMap, HashSet};
 
 use crate::edit::{Edit, EditGroup};
@@ -12,7 +14,7 @@ use crate::session::{Broken, Session};
 use crate::syntax::trivia::{line_end, line_start, next_line, starts_line};
 use crate::syntax::{ExprKind, Item, ItemKind, MacroArgs, Span};
 use crate::tidy::with_comments;
-use crate::world::{CrateKind, FileId, ModId, Res};
+use crate::world::{CrateId, CrateKind, FileId, ModId, Res};
 
 /// A function by the file it stands in and where its item began in the original.
 type Key = (FileId, usize);
@@ -31,6 +33,11 @@ struct Fact {
     is_main: bool,
     /// Uses what stays as well.
     uses_new: bool,
+    /// Its original text names the kind that stays.
+    uses_live: bool,
+    /// Functions that it calls as a statement or hands on; whether the call needs nothing of what is around it.
+    work_names: Vec<(Key, bool)>,
+    krate: CrateId,
 }
 
 /// What was deleted, for the report.
@@ -48,7 +55,7 @@ pub struct Deleted {
 ///
 /// Returns what was deleted; whole files are marked as deleted in the session.
 pub fn test_code(session: &mut Session<'_>) -> Result<Vec<Deleted>, Broken> {
-    let facts = facts(session);
+    let (facts, mentions, benches) = facts(session);
     let mut poisoned: HashSet<Key> = facts.iter().filter(|fact| fact.dead).map(|fact| fact.key).collect();
     loop {
         let more: Vec<Key> = facts
@@ -66,24 +73,22 @@ pub fn test_code(session: &mut Session<'_>) -> Result<Vec<Deleted>, Broken> {
         return Ok(vec![]);
     }
     // A `main` that uses both kinds is left to a person, and what it calls with it.
-    let mut spared: HashSet<Key> = facts.iter().filter(|fact| fact.is_main && fact.uses_new && poisoned.contains(&fact.key)).map(|fact| fact.key).collect();
-    loop {
-        let more: Vec<Key> = facts.iter().filter(|fact| spared.contains(&fact.key)).flat_map(|fact| fact.names.iter().copied()).filter(|key| poisoned.contains(key) && !spared.contains(key)).collect();
-        if more.is_empty() {
-            break;
-        }
-        spared.extend(more);
-    }
+    let spared = keep::spared(session, &facts, &mentions, &benches, &poisoned);
     poisoned.retain(|key| !spared.contains(key));
     let mut out = Vec::new();
     for at in 0..session.works.len() {
-        delete_in_file(session, at, &poisoned, &facts, &mut out)?;
+        delete_in_file(session, at, &poisoned, &spared, &facts, &mut out)?;
     }
     Ok(out)
 }
 
-fn facts(session: &Session<'_>) -> Vec<Fact> {
+/// Functions of tests, what unread macros name, and the macros of Criterion by file.
+type Facts = (Vec<Fact>, Vec<keep::Mention>, Vec<(usize, keep::Criterion)>);
+
+fn facts(session: &Session<'_>) -> Facts {
     let mut out = Vec::new();
+    let mut mentions = Vec::new();
+    let mut benches = Vec::new();
     for at in 0..session.works.len() {
         let work = &session.works[at];
         let Some(&context) = work.contexts.first() else { continue };
@@ -93,6 +98,11 @@ fn facts(session: &Session<'_>) -> Vec<Fact> {
         }
         let found = session.view(at, context, |cx| {
             let leftovers = cx.leftovers();
+            let (read, _) = keep::criterion(cx);
+            if !read.groups.is_empty() {
+                benches.push((at, read));
+            }
+            mentions.extend(keep::mentions(cx, cx.world.mods[context].krate));
             cx.an
                 .functions
                 .iter()
@@ -103,6 +113,7 @@ fn facts(session: &Session<'_>) -> Vec<Fact> {
                     let dead_here = leftovers.iter().any(|left| left.dead && function.span.contains(left.span) && !in_nested(cx, index, left.span));
                     let fails = cx.nodes.exprs.iter().any(|expr| function.body.contains(expr.span) && folds_to_failure(cx, expr));
                     let mut names: HashSet<Key> = HashSet::new();
+                    let mut work_names = Vec::new();
                     for (id, hit) in &cx.an.methods {
                         if cx.an.function_of.get(id) == Some(&index) {
                             names.insert((hit.def.file, hit.def.span.lo));
@@ -113,6 +124,9 @@ fn facts(session: &Session<'_>) -> Vec<Fact> {
                             match &cx.world.defs[def].kind {
                                 crate::world::DefKind::Fn(f) => {
                                     names.insert((f.file, f.span.lo));
+                                    if let Some(alone) = keep::is_work(cx, found.path.span) {
+                                        work_names.push(((f.file, f.span.lo), alone));
+                                    }
                                 }
                                 _ => {
                                     // `Type::helper`.
@@ -141,13 +155,16 @@ fn facts(session: &Session<'_>) -> Vec<Fact> {
                         names,
                         is_main: function.name == "main" && cx.world.mods[function.module].parent.is_none() && cx.world.crates[krate].kind.is_test_like(),
                         uses_new,
+                        uses_live: keep::names_live_kind(cx, function.span),
+                        work_names,
+                        krate,
                     }
                 })
                 .collect::<Vec<_>>()
         });
         out.extend(found.unwrap_or_default());
     }
-    out
+    (out, mentions, benches)
 }
 
 /// A call of a retired type's function that has a counterpart: it builds what stays.
@@ -179,7 +196,7 @@ pub fn folds_to_failure(cx: &Cx<'_>, expr: &crate::syntax::Expr) -> bool {
     }
 }
 
-fn delete_in_file(session: &mut Session<'_>, at: usize, poisoned: &HashSet<Key>, facts: &[Fact], out: &mut Vec<Deleted>) -> Result<(), Broken> {
+fn delete_in_file(session: &mut Session<'_>, at: usize, poisoned: &HashSet<Key>, spared: &HashSet<Key>, facts: &[Fact], out: &mut Vec<Deleted>) -> Result<(), Broken> {
     let id = session.works[at].id;
     let Some(&context) = session.works[at].contexts.first() else { return Ok(()) };
     let mine: Vec<&Fact> = facts.iter().filter(|fact| fact.work == at).collect();
@@ -195,7 +212,13 @@ fn delete_in_file(session: &mut Session<'_>, at: usize, poisoned: &HashSet<Key>,
         let tests_left = mine.iter().any(|fact| fact.is_test && !poisoned.contains(&fact.key));
         let had_tests = mine.iter().any(|fact| fact.is_test);
         let main_gone = gone.iter().any(|fact| fact.is_main);
-        let whole_test = had_tests && !tests_left && session.world.is_test_code(context) && session.world.mods[context].braces.is_none();
+        let names: HashSet<String> = gone.iter().map(|fact| fact.name.clone()).collect();
+        let (bench_gone, unread) = session
+            .view(at, context, |cx| (keep::criterion(cx).0.is_dead(&names), cx.nodes.items.iter().any(|(item, _)| keep::is_unread_item(item))))
+            .unwrap_or((false, true));
+        let main_gone = main_gone || (bench_gone && keep::is_bench_root(session, at));
+        let held = unread || mine.iter().any(|fact| spared.contains(&fact.key));
+        let whole_test = had_tests && !tests_left && !held && session.world.is_test_code(context) && session.world.mods[context].braces.is_none();
         if (is_root && kind.is_test_like() && (main_gone || whole_test)) || (!is_root && whole_test && nothing_else_is_public(session, at, context, facts, poisoned)) {
             session.works[at].deleted = true;
             let names = gone.iter().filter(|fact| fact.is_test).map(|fact| format!("`{}`", fact.name)).collect::<Vec<_>>().join(", ");
@@ -221,7 +244,8 @@ fn delete_in_file(session: &mut Session<'_>, at: usize, poisoned: &HashSet<Key>,
             let had = inside.iter().any(|fact| fact.is_test);
             let any_gone = inside.iter().any(|fact| poisoned.contains(&fact.key));
             let left = inside.iter().any(|fact| fact.is_test && !poisoned.contains(&fact.key));
-            if had && any_gone && !left && !spans.iter().any(|span| span.contains(item.span)) {
+            let held = inside.iter().any(|fact| spared.contains(&fact.key)) || cx.nodes.items.iter().any(|(item, _)| braces.contains(item.span) && keep::is_unread_item(item));
+            if had && any_gone && !left && !held && !spans.iter().any(|span| span.contains(item.span)) {
                 let span = with_comments(cx.text, item_extent(cx.text, item.span));
                 spans.push(item.span);
                 groups.push(EditGroup::one(Edit::new(span, "", rule)));
@@ -245,6 +269,7 @@ fn delete_in_file(session: &mut Session<'_>, at: usize, poisoned: &HashSet<Key>,
             let kind = if fact.is_some_and(|fact| fact.is_test) { "test" } else { "helper" };
             deleted.push(Deleted { path: path.clone(), at: Some(cx.rope.origin(item.span.lo)), what: format!("{kind} `{name}`"), why: why.into(), rule: rule.into() });
         }
+        bench_entries(cx, &gone, &path, &mut groups, &mut deleted);
         // Entries of tables that name a function which is gone.
         for expr in &cx.nodes.exprs {
             let ExprKind::Path(found) = &expr.kind else { continue };
@@ -268,6 +293,32 @@ fn delete_in_file(session: &mut Session<'_>, at: usize, poisoned: &HashSet<Key>,
     session.works[at].deletions.extend(deleted.iter().filter_map(|one| one.at.map(|at| (at, one.what.clone()))));
     out.extend(deleted);
     Ok(())
+}
+
+/// Names of deleted functions leave the lists of Criterion's macros, groups that this empties go.
+fn bench_entries(cx: &Cx<'_>, gone: &[&Fact], path: &str, groups: &mut Vec<EditGroup>, deleted: &mut Vec<Deleted>) {
+    let rule = "dead-test";
+    let names: HashSet<String> = gone.iter().map(|fact| fact.name.clone()).collect();
+    let (criterion, _) = keep::criterion(cx);
+    let dead = criterion.dead_groups(&names);
+    let mut tell = |span: Span, what: String| deleted.push(Deleted { path: path.to_owned(), at: Some(cx.rope.origin(span.lo)), what, why: "its function is gone".into(), rule: rule.into() });
+    for group in &criterion.groups {
+        if dead.contains(&group.name) {
+            groups.push(EditGroup::one(Edit::new(with_comments(cx.text, item_extent(cx.text, group.item)), "", rule)));
+            tell(group.item, format!("bench group `{}`", group.name));
+            continue;
+        }
+        let list: Vec<Span> = group.list.iter().map(|(_, span)| *span).collect();
+        let is_gone = |at: usize| at >= group.head && names.contains(&group.list[at].0);
+        groups.extend(keep::cuts(cx.text, &list, &is_gone, group.inner.hi).into_iter().map(|span| EditGroup::one(Edit::new(span, "", rule))));
+        for at in (0..list.len()).filter(|&at| is_gone(at)) {
+            tell(list[at], format!("entry of `{}` in `criterion_group!`", group.list[at].0));
+        }
+    }
+    for (listed, inner) in &criterion.mains {
+        let list: Vec<Span> = listed.iter().map(|(_, span)| *span).collect();
+        groups.extend(keep::cuts(cx.text, &list, &|at| dead.contains(&listed[at].0), inner.hi).into_iter().map(|span| EditGroup::one(Edit::new(span, "", rule))));
+    }
 }
 
 fn origin_in(cx: &Cx<'_>, origin: usize, span: Span) -> bool {
