@@ -56,11 +56,18 @@ pub struct Deleted {
 /// Returns what was deleted; whole files are marked as deleted in the session.
 pub fn test_code(session: &mut Session<'_>) -> Result<Vec<Deleted>, Broken> {
     let (facts, mentions, benches) = facts(session);
-    let mut poisoned: HashSet<Key> = facts.iter().filter(|fact| fact.dead).map(|fact| fact.key).collect();
+    let mut poisoned: HashSet<Key> = facts
+        .iter()
+        .filter(|fact| fact.dead)
+        .map(|fact| fact.key)
+        .collect();
     loop {
         let more: Vec<Key> = facts
             .iter()
-            .filter(|fact| !poisoned.contains(&fact.key) && fact.names.iter().any(|name| poisoned.contains(name)))
+            .filter(|fact| {
+                !poisoned.contains(&fact.key)
+                    && fact.names.iter().any(|name| poisoned.contains(name))
+            })
             // A table of benches is not a bench: its entry goes, not what walks it.
             .map(|fact| fact.key)
             .collect();
@@ -91,7 +98,9 @@ fn facts(session: &Session<'_>) -> Facts {
     let mut benches = Vec::new();
     for at in 0..session.works.len() {
         let work = &session.works[at];
-        let Some(&context) = work.contexts.first() else { continue };
+        let Some(&context) = work.contexts.first() else {
+            continue;
+        };
         let tests = session.world.is_test_code(context) || work.rope.original().contains("test");
         if work.deleted || work.keep || work.refused.is_some() || !tests {
             continue;
@@ -146,6 +155,12 @@ fn facts(session: &Session<'_>) -> Facts {
                                 _ => false,
                             }
                     });
+                    let is_main = function.name == "main" && cx.world.mods[function.module].parent.is_none() && cx.world.crates[krate].kind.is_test_like();
+                    // After a first run nothing but types may tell that the kind that stays is in use.
+                    let holds_new = is_main
+                        && cx.nodes.exprs.iter().any(|expr| {
+                            function.body.contains(expr.span) && cx.rules.enums.iter().any(|rule| matches!(cx.an.ty(expr).peeled(), crate::world::Type::Adt(def, _) if *def == rule.becomes))
+                        });
                     Fact {
                         key: (work.id, cx.rope.origin(function.span.lo)),
                         work: at,
@@ -153,8 +168,8 @@ fn facts(session: &Session<'_>) -> Facts {
                         is_test: function.is_test,
                         dead: dead_here || fails,
                         names,
-                        is_main: function.name == "main" && cx.world.mods[function.module].parent.is_none() && cx.world.crates[krate].kind.is_test_like(),
-                        uses_new,
+                        is_main,
+                        uses_new: uses_new || holds_new,
                         uses_live: keep::names_live_kind(cx, function.span),
                         work_names,
                         krate,
@@ -169,38 +184,73 @@ fn facts(session: &Session<'_>) -> Facts {
 
 /// A call of a retired type's function that has a counterpart: it builds what stays.
 fn is_renamed(cx: &Cx<'_>, found: &crate::analysis::PathUse) -> bool {
-    let Res::Def(def) = found.res else { return false };
-    let Some(rule) = cx.rules.enums.iter().find(|rule| rule.def == def) else { return false };
-    found.path.segs.get(found.taken).is_some_and(|seg| rule.spec.rename.values().any(|new| *new == seg.name.text) || rule.spec.unwrap.contains(&seg.name.text))
+    let Res::Def(def) = found.res else {
+        return false;
+    };
+    let Some(rule) = cx.rules.enums.iter().find(|rule| rule.def == def) else {
+        return false;
+    };
+    found.path.segs.get(found.taken).is_some_and(|seg| {
+        rule.spec.rename.values().any(|new| *new == seg.name.text)
+            || rule.spec.unwrap.contains(&seg.name.text)
+    })
 }
 
 fn in_nested(cx: &Cx<'_>, index: usize, span: Span) -> bool {
     let own = &cx.an.functions[index];
-    cx.an.functions.iter().enumerate().any(|(other, function)| other != index && own.body.contains(function.span) && function.span.contains(span))
+    cx.an.functions.iter().enumerate().any(|(other, function)| {
+        other != index && own.body.contains(function.span) && function.span.contains(span)
+    })
 }
 
 /// An assertion that this run has turned into one that cannot hold.
 pub fn folds_to_failure(cx: &Cx<'_>, expr: &crate::syntax::Expr) -> bool {
-    let ExprKind::Macro(mac) = &expr.kind else { return false };
-    let MacroArgs::Exprs { args, .. } = &mac.args else { return false };
-    let literal = |at: usize| args.get(at).and_then(|arg| match arg.value.kind {
-        ExprKind::Lit(crate::syntax::LitKind::Bool(value)) => Some(value),
-        _ => cx.constant(&arg.value),
-    });
-    let ours = |at: usize| args.get(at).is_some_and(|arg| cx.constant(&arg.value).is_some());
+    let ExprKind::Macro(mac) = &expr.kind else {
+        return false;
+    };
+    let MacroArgs::Exprs { args, .. } = &mac.args else {
+        return false;
+    };
+    let literal = |at: usize| {
+        args.get(at).and_then(|arg| match arg.value.kind {
+            ExprKind::Lit(crate::syntax::LitKind::Bool(value)) => Some(value),
+            _ => cx.constant(&arg.value),
+        })
+    };
+    let ours = |at: usize| {
+        args.get(at)
+            .is_some_and(|arg| cx.constant(&arg.value).is_some())
+    };
     match mac.path.last().name.text.as_str() {
         "assert" => ours(0) && literal(0) == Some(false),
-        "assert_eq" => (ours(0) || ours(1)) && matches!((literal(0), literal(1)), (Some(a), Some(b)) if a != b),
-        "assert_ne" => (ours(0) || ours(1)) && matches!((literal(0), literal(1)), (Some(a), Some(b)) if a == b),
+        "assert_eq" => {
+            (ours(0) || ours(1)) && matches!((literal(0), literal(1)), (Some(a), Some(b)) if a != b)
+        }
+        "assert_ne" => {
+            (ours(0) || ours(1)) && matches!((literal(0), literal(1)), (Some(a), Some(b)) if a == b)
+        }
         _ => false,
     }
 }
 
-fn delete_in_file(session: &mut Session<'_>, at: usize, poisoned: &HashSet<Key>, spared: &HashSet<Key>, facts: &[Fact], out: &mut Vec<Deleted>) -> Result<(), Broken> {
+fn delete_in_file(
+    session: &mut Session<'_>,
+    at: usize,
+    poisoned: &HashSet<Key>,
+    spared: &HashSet<Key>,
+    facts: &[Fact],
+    out: &mut Vec<Deleted>,
+) -> Result<(), Broken> {
     let id = session.works[at].id;
-    let Some(&context) = session.works[at].contexts.first() else { return Ok(()) };
+    let Some(&context) = session.works[at].contexts.first() else {
+        return Ok(());
+    };
     let mine: Vec<&Fact> = facts.iter().filter(|fact| fact.work == at).collect();
-    let gone: Vec<&Fact> = mine.iter().copied().filter(|fact| poisoned.contains(&fact.key)).collect();
+    let gone: Vec<&Fact> = mine
+        .iter()
+        .copied()
+        .filter(|fact| poisoned.contains(&fact.key))
+        .collect();
     let path = session.works[at].path.clone();
     let rule = "dead-test";
     let why = "it uses what is gone and has no counterpart";
@@ -209,26 +259,55 @@ fn delete_in_file(session: &mut Session<'_>, at: usize, poisoned: &HashSet<Key>,
         let krate = session.world.mods[context].krate;
         let kind = session.world.crates[krate].kind;
         let is_root = session.world.crates[krate].root == context;
-        let tests_left = mine.iter().any(|fact| fact.is_test && !poisoned.contains(&fact.key));
+        let tests_left = mine
+            .iter()
+            .any(|fact| fact.is_test && !poisoned.contains(&fact.key));
         let had_tests = mine.iter().any(|fact| fact.is_test);
         let main_gone = gone.iter().any(|fact| fact.is_main);
         let names: HashSet<String> = gone.iter().map(|fact| fact.name.clone()).collect();
         let (bench_gone, unread) = session
-            .view(at, context, |cx| (keep::criterion(cx).0.is_dead(&names), cx.nodes.items.iter().any(|(item, _)| keep::is_unread_item(item))))
+            .view(at, context, |cx| {
+                (
+                    keep::criterion(cx).0.is_dead(&names),
+                    cx.nodes
+                        .items
+                        .iter()
+                        .any(|(item, _)| keep::is_unread_item(item)),
+                )
+            })
             .unwrap_or((false, true));
         let main_gone = main_gone || (bench_gone && keep::is_bench_root(session, at));
         let held = unread || mine.iter().any(|fact| spared.contains(&fact.key));
-        let whole_test = had_tests && !tests_left && !held && session.world.is_test_code(context) && session.world.mods[context].braces.is_none();
-        if (is_root && kind.is_test_like() && (main_gone || whole_test)) || (!is_root && whole_test && nothing_else_is_public(session, at, context, facts, poisoned)) {
+        let whole_test = had_tests
+            && !tests_left
+            && !held
+            && session.world.is_test_code(context)
+            && session.world.mods[context].braces.is_none();
+        if (is_root && kind.is_test_like() && (main_gone || whole_test))
+            || (!is_root
+                && whole_test
+                && nothing_else_is_public(session, at, context, facts, poisoned))
+        {
             session.works[at].deleted = true;
-            let names = gone.iter().filter(|fact| fact.is_test).map(|fact| format!("`{}`", fact.name)).collect::<Vec<_>>().join(", ");
+            let names = gone
+                .iter()
+                .filter(|fact| fact.is_test)
+                .map(|fact| format!("`{}`", fact.name))
+                .collect::<Vec<_>>()
+                .join(", ");
             let what = match (kind, names.is_empty()) {
                 (_, false) => format!("file, with {names}"),
                 (CrateKind::Bench, true) => "bench".to_owned(),
                 (CrateKind::Example, true) => "example".to_owned(),
                 _ => "file".to_owned(),
             };
-            out.push(Deleted { path: path.clone(), at: None, what, why: why.into(), rule: rule.into() });
+            out.push(Deleted {
+                path: path.clone(),
+                at: None,
+                what,
+                why: why.into(),
+                rule: rule.into(),
+            });
             return Ok(());
         }
     }
@@ -238,23 +317,55 @@ fn delete_in_file(session: &mut Session<'_>, at: usize, poisoned: &HashSet<Key>,
         // Whole test modules first.
         let mut spans: Vec<Span> = Vec::new();
         for (item, _) in &cx.nodes.items {
-            let ItemKind::Mod(it) = &item.kind else { continue };
-            let (Some(braces), Some(name)) = (it.braces, &item.name) else { continue };
-            let inside: Vec<&&Fact> = mine.iter().filter(|fact| origin_in(cx, fact.key.1, braces)).collect();
+            let ItemKind::Mod(it) = &item.kind else {
+                continue;
+            };
+            let (Some(braces), Some(name)) = (it.braces, &item.name) else {
+                continue;
+            };
+            let inside: Vec<&&Fact> = mine
+                .iter()
+                .filter(|fact| origin_in(cx, fact.key.1, braces))
+                .collect();
             let had = inside.iter().any(|fact| fact.is_test);
             let any_gone = inside.iter().any(|fact| poisoned.contains(&fact.key));
-            let left = inside.iter().any(|fact| fact.is_test && !poisoned.contains(&fact.key));
-            let held = inside.iter().any(|fact| spared.contains(&fact.key)) || cx.nodes.items.iter().any(|(item, _)| braces.contains(item.span) && keep::is_unread_item(item));
-            if had && any_gone && !left && !held && !spans.iter().any(|span| span.contains(item.span)) {
+            let left = inside
+                .iter()
+                .any(|fact| fact.is_test && !poisoned.contains(&fact.key));
+            let held = inside.iter().any(|fact| spared.contains(&fact.key))
+                || cx
+                    .nodes
+                    .items
+                    .iter()
+                    .any(|(item, _)| braces.contains(item.span) && keep::is_unread_item(item));
+            if had
+                && any_gone
+                && !left
+                && !held
+                && !spans.iter().any(|span| span.contains(item.span))
+            {
                 let span = with_comments(cx.text, item_extent(cx.text, item.span));
                 spans.push(item.span);
                 groups.push(EditGroup::one(Edit::new(span, "", rule)));
-                let names = inside.iter().filter(|fact| fact.is_test).map(|fact| format!("`{}`", fact.name)).collect::<Vec<_>>().join(", ");
-                deleted.push(Deleted { path: path.clone(), at: Some(cx.rope.origin(item.span.lo)), what: format!("module `{}`, with {names}", name.text), why: why.into(), rule: rule.into() });
+                let names = inside
+                    .iter()
+                    .filter(|fact| fact.is_test)
+                    .map(|fact| format!("`{}`", fact.name))
+                    .collect::<Vec<_>>()
+                    .join(", ");
+                deleted.push(Deleted {
+                    path: path.clone(),
+                    at: Some(cx.rope.origin(item.span.lo)),
+                    what: format!("module `{}`, with {names}", name.text),
+                    why: why.into(),
+                    rule: rule.into(),
+                });
             }
         }
         for (item, _) in &cx.nodes.items {
-            if !matches!(item.kind, ItemKind::Fn(_)) || spans.iter().any(|span| span.contains(item.span)) {
+            if !matches!(item.kind, ItemKind::Fn(_))
+                || spans.iter().any(|span| span.contains(item.span))
+            {
                 continue;
             }
             let key = (id, cx.rope.origin(item.span.lo));
@@ -266,58 +377,117 @@ fn delete_in_file(session: &mut Session<'_>, at: usize, poisoned: &HashSet<Key>,
             let span = with_comments(cx.text, item_extent(cx.text, item.span));
             groups.push(EditGroup::one(Edit::new(span, "", rule)));
             spans.push(item.span);
-            let kind = if fact.is_some_and(|fact| fact.is_test) { "test" } else { "helper" };
-            deleted.push(Deleted { path: path.clone(), at: Some(cx.rope.origin(item.span.lo)), what: format!("{kind} `{name}`"), why: why.into(), rule: rule.into() });
+            let kind = if fact.is_some_and(|fact| fact.is_test) {
+                "test"
+            } else {
+                "helper"
+            };
+            deleted.push(Deleted {
+                path: path.clone(),
+                at: Some(cx.rope.origin(item.span.lo)),
+                what: format!("{kind} `{name}`"),
+                why: why.into(),
+                rule: rule.into(),
+            });
         }
         bench_entries(cx, &gone, &path, &mut groups, &mut deleted);
         // Entries of tables that name a function which is gone.
         for expr in &cx.nodes.exprs {
-            let ExprKind::Path(found) = &expr.kind else { continue };
-            let Res::Def(def) = cx.an.res(found) else { continue };
-            let crate::world::DefKind::Fn(f) = &cx.world.defs[def].kind else { continue };
-            if !poisoned.contains(&(f.file, f.span.lo)) || spans.iter().any(|span| span.contains(expr.span)) {
+            let ExprKind::Path(found) = &expr.kind else {
+                continue;
+            };
+            let Res::Def(def) = cx.an.res(found) else {
+                continue;
+            };
+            let crate::world::DefKind::Fn(f) = &cx.world.defs[def].kind else {
+                continue;
+            };
+            if !poisoned.contains(&(f.file, f.span.lo))
+                || spans.iter().any(|span| span.contains(expr.span))
+            {
                 continue;
             }
             if let Some(span) = table_entry(cx, expr) {
                 groups.push(EditGroup::one(Edit::new(span, "", rule)));
-                deleted.push(Deleted { path: path.clone(), at: Some(cx.rope.origin(expr.span.lo)), what: format!("table entry of `{}`", found.last().name.text), why: "its function is gone".into(), rule: rule.into() });
+                deleted.push(Deleted {
+                    path: path.clone(),
+                    at: Some(cx.rope.origin(expr.span.lo)),
+                    what: format!("table entry of `{}`", found.last().name.text),
+                    why: "its function is gone".into(),
+                    rule: rule.into(),
+                });
             }
         }
         (groups, deleted)
     });
-    let Ok((groups, deleted)) = view else { return Ok(()) };
+    let Ok((groups, deleted)) = view else {
+        return Ok(());
+    };
     if groups.is_empty() {
         return Ok(());
     }
     session.apply(at, &groups)?;
-    session.works[at].deletions.extend(deleted.iter().filter_map(|one| one.at.map(|at| (at, one.what.clone()))));
+    session.works[at].deletions.extend(
+        deleted
+            .iter()
+            .filter_map(|one| one.at.map(|at| (at, one.what.clone()))),
+    );
     out.extend(deleted);
     Ok(())
 }
 
 /// Names of deleted functions leave the lists of Criterion's macros, groups that this empties go.
-fn bench_entries(cx: &Cx<'_>, gone: &[&Fact], path: &str, groups: &mut Vec<EditGroup>, deleted: &mut Vec<Deleted>) {
+fn bench_entries(
+    cx: &Cx<'_>,
+    gone: &[&Fact],
+    path: &str,
+    groups: &mut Vec<EditGroup>,
+    deleted: &mut Vec<Deleted>,
+) {
     let rule = "dead-test";
     let names: HashSet<String> = gone.iter().map(|fact| fact.name.clone()).collect();
     let (criterion, _) = keep::criterion(cx);
     let dead = criterion.dead_groups(&names);
-    let mut tell = |span: Span, what: String| deleted.push(Deleted { path: path.to_owned(), at: Some(cx.rope.origin(span.lo)), what, why: "its function is gone".into(), rule: rule.into() });
+    let mut tell = |span: Span, what: String| {
+        deleted.push(Deleted {
+            path: path.to_owned(),
+            at: Some(cx.rope.origin(span.lo)),
+            what,
+            why: "its function is gone".into(),
+            rule: rule.into(),
+        })
+    };
     for group in &criterion.groups {
         if dead.contains(&group.name) {
-            groups.push(EditGroup::one(Edit::new(with_comments(cx.text, item_extent(cx.text, group.item)), "", rule)));
+            groups.push(EditGroup::one(Edit::new(
+                with_comments(cx.text, item_extent(cx.text, group.item)),
+                "",
+                rule,
+            )));
             tell(group.item, format!("bench group `{}`", group.name));
             continue;
         }
         let list: Vec<Span> = group.list.iter().map(|(_, span)| *span).collect();
         let is_gone = |at: usize| at >= group.head && names.contains(&group.list[at].0);
-        groups.extend(keep::cuts(cx.text, &list, &is_gone, group.inner.hi).into_iter().map(|span| EditGroup::one(Edit::new(span, "", rule))));
+        groups.extend(
+            keep::cuts(cx.text, &list, &is_gone, group.inner.hi)
+                .into_iter()
+                .map(|span| EditGroup::one(Edit::new(span, "", rule))),
+        );
         for at in (0..list.len()).filter(|&at| is_gone(at)) {
-            tell(list[at], format!("entry of `{}` in `criterion_group!`", group.list[at].0));
+            tell(
+                list[at],
+                format!("entry of `{}` in `criterion_group!`", group.list[at].0),
+            );
         }
     }
     for (listed, inner) in &criterion.mains {
         let list: Vec<Span> = listed.iter().map(|(_, span)| *span).collect();
-        groups.extend(keep::cuts(cx.text, &list, &|at| dead.contains(&listed[at].0), inner.hi).into_iter().map(|span| EditGroup::one(Edit::new(span, "", rule))));
+        groups.extend(
+            keep::cuts(cx.text, &list, &|at| dead.contains(&listed[at].0), inner.hi)
+                .into_iter()
+                .map(|span| EditGroup::one(Edit::new(span, "", rule))),
+        );
     }
 }
 
@@ -327,30 +497,59 @@ fn origin_in(cx: &Cx<'_>, origin: usize, span: Span) -> bool {
 }
 
 /// Whether another file takes something from this module that would stay.
-fn nothing_else_is_public(session: &Session<'_>, at: usize, context: ModId, facts: &[Fact], poisoned: &HashSet<Key>) -> bool {
+fn nothing_else_is_public(
+    session: &Session<'_>,
+    at: usize,
+    context: ModId,
+    facts: &[Fact],
+    poisoned: &HashSet<Key>,
+) -> bool {
     let id = session.works[at].id;
-    !facts.iter().any(|fact| fact.work != at && !poisoned.contains(&fact.key) && fact.names.iter().any(|(file, _)| *file == id)) && session.world.mods[context].parent.is_some()
+    !facts.iter().any(|fact| {
+        fact.work != at
+            && !poisoned.contains(&fact.key)
+            && fact.names.iter().any(|(file, _)| *file == id)
+    }) && session.world.mods[context].parent.is_some()
 }
 
 /// The element of an array that holds an expression, with its comma and line.
 fn table_entry(cx: &Cx<'_>, expr: &crate::syntax::Expr) -> Option<Span> {
     let mut child = expr;
     loop {
-        let Some(Parent::Expr(outer)) = cx.nodes.parent(child) else { return None };
+        let Some(Parent::Expr(outer)) = cx.nodes.parent(child) else {
+            return None;
+        };
         match &outer.kind {
             ExprKind::Array(elems) => {
                 let at = elems.iter().position(|elem| elem.id == child.id)?;
-                return Some(list_entry(cx.text, &elems.iter().map(|elem| elem.span).collect::<Vec<_>>(), at, outer.span));
+                return Some(list_entry(
+                    cx.text,
+                    &elems.iter().map(|elem| elem.span).collect::<Vec<_>>(),
+                    at,
+                    outer.span,
+                ));
             }
             ExprKind::Macro(mac) => {
-                let MacroArgs::Exprs { args, .. } = &mac.args else { return None };
+                let MacroArgs::Exprs { args, .. } = &mac.args else {
+                    return None;
+                };
                 let at = args.iter().position(|arg| arg.value.id == child.id)?;
                 if mac.path.last().name.text != "vec" {
                     return None;
                 }
-                return Some(list_entry(cx.text, &args.iter().map(|arg| arg.value.span).collect::<Vec<_>>(), at, outer.span));
+                return Some(list_entry(
+                    cx.text,
+                    &args.iter().map(|arg| arg.value.span).collect::<Vec<_>>(),
+                    at,
+                    outer.span,
+                ));
             }
-            ExprKind::Tuple(_) | ExprKind::Paren(_) | ExprKind::Ref { .. } | ExprKind::Cast { .. } | ExprKind::Struct { .. } | ExprKind::Call { .. } => child = outer,
+            ExprKind::Tuple(_)
+            | ExprKind::Paren(_)
+            | ExprKind::Ref { .. }
+            | ExprKind::Cast { .. }
+            | ExprKind::Struct { .. }
+            | ExprKind::Call { .. } => child = outer,
             _ => return None,
         }
     }
@@ -376,7 +575,9 @@ fn list_entry(text: &str, elems: &[Span], at: usize, list: Span) -> Span {
 }
 
 /// Modules of the tree that the rules delete: the root of each, with its file.
-pub fn modules(session: &mut Session<'_>) -> Result<(Vec<Deleted>, Vec<(usize, Leftover)>), Broken> {
+pub fn modules(
+    session: &mut Session<'_>,
+) -> Result<(Vec<Deleted>, Vec<(usize, Leftover)>), Broken> {
     let world = session.world;
     let rules = session.rules;
     let mut out = Vec::new();
@@ -386,15 +587,25 @@ pub fn modules(session: &mut Session<'_>) -> Result<(Vec<Deleted>, Vec<(usize, L
         .keys()
         .copied()
         .filter(|&id| !world.mods[id].synthetic && world.mods[id].decl.is_some())
-        .filter(|&id| world.mods[id].parent.is_none_or(|parent| !rules.deleted_mods.contains_key(&parent)))
+        .filter(|&id| {
+            world.mods[id]
+                .parent
+                .is_none_or(|parent| !rules.deleted_mods.contains_key(&parent))
+        })
         .collect();
     let mut roots = roots;
     roots.sort();
     for root in roots {
         let rule = rules.deleted_mods[&root].clone();
         // Child modules that kept code takes something from hold the whole chain.
-        let children: HashSet<ModId> = (0..world.mods.len()).filter(|&id| id != root && world.is_descendant(id, root) && !world.mods[id].synthetic).collect();
-        let users = if children.is_empty() { vec![] } else { users_of(session, &children, root) };
+        let children: HashSet<ModId> = (0..world.mods.len())
+            .filter(|&id| id != root && world.is_descendant(id, root) && !world.mods[id].synthetic)
+            .collect();
+        let users = if children.is_empty() {
+            vec![]
+        } else {
+            users_of(session, &children, root)
+        };
         if !users.is_empty() {
             for (at, span, name) in users {
                 left.push((
@@ -413,22 +624,39 @@ pub fn modules(session: &mut Session<'_>) -> Result<(Vec<Deleted>, Vec<(usize, L
         let (decl_file, decl_span) = world.mods[root].decl.expect("filtered above");
         // Every file that only these modules have.
         let own: HashSet<ModId> = children.iter().copied().chain([root]).collect();
-        let files: HashSet<FileId> = own.iter().map(|&id| world.mods[id].file).filter(|file| *file != decl_file).collect();
+        let files: HashSet<FileId> = own
+            .iter()
+            .map(|&id| world.mods[id].file)
+            .filter(|file| *file != decl_file)
+            .collect();
         for at in 0..session.works.len() {
             let work = &mut session.works[at];
-            if files.contains(&work.id) && work.contexts.iter().all(|context| own.contains(context)) && !work.deleted {
+            if files.contains(&work.id)
+                && work.contexts.iter().all(|context| own.contains(context))
+                && !work.deleted
+            {
                 work.deleted = true;
-                out.push(Deleted { path: work.path.clone(), at: None, what: format!("module `{}`", world.mods[root].name), why: reason(session, &rule, root), rule: rule.clone() });
+                out.push(Deleted {
+                    path: work.path.clone(),
+                    at: None,
+                    what: format!("module `{}`", world.mods[root].name),
+                    why: reason(session, &rule, root),
+                    rule: rule.clone(),
+                });
             }
         }
         // The `mod` item.
-        let Some(at) = session.works.iter().position(|work| work.id == decl_file) else { continue };
+        let Some(at) = session.works.iter().position(|work| work.id == decl_file) else {
+            continue;
+        };
         let context = session.works[at].contexts.first().copied();
         let Some(context) = context else { continue };
         let name = world.mods[root].name.clone();
         let group = session.view(at, context, |cx| {
             cx.nodes.items.iter().find_map(|(item, _)| {
-                let is_it = matches!(&item.kind, ItemKind::Mod(_)) && item.name.as_ref().is_some_and(|n| n.text == name) && cx.rope.exact_origin(item.span.lo) == Some(decl_span.lo);
+                let is_it = matches!(&item.kind, ItemKind::Mod(_))
+                    && item.name.as_ref().is_some_and(|n| n.text == name)
+                    && cx.rope.exact_origin(item.span.lo) == Some(decl_span.lo);
                 is_it.then(|| EditGroup::one(Edit::new(item_extent(cx.text, item.span), "", &rule)))
             })
         });
@@ -445,20 +673,37 @@ fn reason(session: &Session<'_>, rule: &str, _root: ModId) -> String {
 }
 
 /// Where kept code of the same crate takes something from one of these modules.
-fn users_of(session: &Session<'_>, children: &HashSet<ModId>, root: ModId) -> Vec<(usize, Span, String)> {
+fn users_of(
+    session: &Session<'_>,
+    children: &HashSet<ModId>,
+    root: ModId,
+) -> Vec<(usize, Span, String)> {
     let mut out = Vec::new();
     for at in 0..session.works.len() {
         let work = &session.works[at];
-        let Some(&context) = work.contexts.first() else { continue };
-        if work.deleted || work.contexts.iter().any(|&context| session.world.is_descendant(context, root)) {
+        let Some(&context) = work.contexts.first() else {
+            continue;
+        };
+        if work.deleted
+            || work
+                .contexts
+                .iter()
+                .any(|&context| session.world.is_descendant(context, root))
+        {
             continue;
         }
         let found = session.view(at, context, |cx| {
             let mut found: Vec<(Span, String)> = Vec::new();
             let mut check = |module: ModId, leading: bool, names: &[&str], span: Span| {
-                let scope = crate::world::Scope { module, blocks: &[], params: &[] };
+                let scope = crate::world::Scope {
+                    module,
+                    blocks: &[],
+                    params: &[],
+                };
                 for cut in 1..names.len() {
-                    if let (Res::Mod(target), n) = cx.world.resolve(scope, leading, &names[..cut], crate::world::Ns::Type)
+                    if let (Res::Mod(target), n) =
+                        cx.world
+                            .resolve(scope, leading, &names[..cut], crate::world::Ns::Type)
                         && n == cut
                         && children.contains(&target)
                     {
@@ -468,14 +713,31 @@ fn users_of(session: &Session<'_>, children: &HashSet<ModId>, root: ModId) -> Ve
                 }
             };
             for found in cx.an.paths.values() {
-                check(found.module, found.path.leading_colon, &found.path.names(), found.path.span);
+                check(
+                    found.module,
+                    found.path.leading_colon,
+                    &found.path.names(),
+                    found.path.span,
+                );
             }
             for (item, _) in &cx.nodes.items {
-                use_paths(item, &mut |names, leading, span| check(context, leading, &names.iter().map(String::as_str).collect::<Vec<_>>(), span));
+                use_paths(item, &mut |names, leading, span| {
+                    check(
+                        context,
+                        leading,
+                        &names.iter().map(String::as_str).collect::<Vec<_>>(),
+                        span,
+                    )
+                });
             }
             found
         });
-        out.extend(found.unwrap_or_default().into_iter().map(|(span, name)| (at, span, name)));
+        out.extend(
+            found
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(span, name)| (at, span, name)),
+        );
     }
     out.sort();
     out.dedup();
@@ -484,14 +746,21 @@ fn users_of(session: &Session<'_>, children: &HashSet<ModId>, root: ModId) -> Ve
 
 fn use_paths(item: &Item, visit: &mut dyn FnMut(&[String], bool, Span)) {
     use crate::syntax::{UseKind, UseTree};
-    fn walk(tree: &UseTree, prefix: &mut Vec<String>, leading: bool, visit: &mut dyn FnMut(&[String], bool, Span)) {
+    fn walk(
+        tree: &UseTree,
+        prefix: &mut Vec<String>,
+        leading: bool,
+        visit: &mut dyn FnMut(&[String], bool, Span),
+    ) {
         match &tree.kind {
             UseKind::Path { name, rest } => {
                 prefix.push(name.text.clone());
                 walk(rest, prefix, leading, visit);
                 prefix.pop();
             }
-            UseKind::Group { items } => items.iter().for_each(|tree| walk(tree, prefix, leading, visit)),
+            UseKind::Group { items } => items
+                .iter()
+                .for_each(|tree| walk(tree, prefix, leading, visit)),
             UseKind::Name(name) | UseKind::Rename { name, .. } => {
                 prefix.push(name.text.clone());
                 visit(prefix, leading, tree.span);
@@ -512,10 +781,17 @@ fn use_paths(item: &Item, visit: &mut dyn FnMut(&[String], bool, Span)) {
 /// `mod x;` items whose file this run deleted, and inline modules that it emptied.
 pub fn orphaned_mods(session: &mut Session<'_>) -> Result<bool, Broken> {
     let world = session.world;
-    let gone: HashMap<FileId, ()> = session.works.iter().filter(|work| work.deleted).map(|work| (work.id, ())).collect();
+    let gone: HashMap<FileId, ()> = session
+        .works
+        .iter()
+        .filter(|work| work.deleted)
+        .map(|work| (work.id, ()))
+        .collect();
     let mut changed = false;
     for at in 0..session.works.len() {
-        let Some(&context) = session.works[at].contexts.first() else { continue };
+        let Some(&context) = session.works[at].contexts.first() else {
+            continue;
+        };
         if session.works[at].deleted || session.works[at].keep {
             continue;
         }
@@ -535,8 +811,16 @@ pub fn orphaned_mods(session: &mut Session<'_>) -> Result<bool, Broken> {
             cx.nodes
                 .items
                 .iter()
-                .filter(|(item, _)| matches!(&item.kind, ItemKind::Mod(it) if it.items.is_none()) && cx.rope.exact_origin(item.span.lo).is_some_and(|origin| decls.contains(&origin)))
-                .map(|(item, _)| EditGroup::one(Edit::new(item_extent(cx.text, item.span), "", "dead-test")))
+                .filter(|(item, _)| {
+                    matches!(&item.kind, ItemKind::Mod(it) if it.items.is_none())
+                        && cx
+                            .rope
+                            .exact_origin(item.span.lo)
+                            .is_some_and(|origin| decls.contains(&origin))
+                })
+                .map(|(item, _)| {
+                    EditGroup::one(Edit::new(item_extent(cx.text, item.span), "", "dead-test"))
+                })
                 .collect::<Vec<_>>()
         });
         if let Ok(groups) = groups
