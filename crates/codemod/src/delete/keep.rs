@@ -46,13 +46,22 @@ pub struct Criterion {
 impl Criterion {
     /// Groups all of whose targets go.
     pub fn dead_groups(&self, gone: &HashSet<String>) -> HashSet<String> {
-        self.groups.iter().filter(|group| group.targets().iter().all(|(name, _)| gone.contains(name))).map(|group| group.name.clone()).collect()
+        self.groups
+            .iter()
+            .filter(|group| group.targets().iter().all(|(name, _)| gone.contains(name)))
+            .map(|group| group.name.clone())
+            .collect()
     }
 
     /// Whether nothing is left for `criterion_main!` to run.
     pub fn is_dead(&self, gone: &HashSet<String>) -> bool {
         let dead = self.dead_groups(gone);
-        !dead.is_empty() && !self.mains.is_empty() && self.mains.iter().all(|(names, _)| names.iter().all(|(name, _)| dead.contains(name)))
+        !dead.is_empty()
+            && !self.mains.is_empty()
+            && self
+                .mains
+                .iter()
+                .all(|(names, _)| names.iter().all(|(name, _)| dead.contains(name)))
     }
 }
 
@@ -61,7 +70,9 @@ pub fn criterion(cx: &Cx<'_>) -> (Criterion, Vec<Span>) {
     let mut out = Criterion::default();
     let mut unread = Vec::new();
     for (item, _) in &cx.nodes.items {
-        let ItemKind::MacroCall(mac) = &item.kind else { continue };
+        let ItemKind::MacroCall(mac) = &item.kind else {
+            continue;
+        };
         match mac.path.last().name.text.as_str() {
             "criterion_group" => match group(cx, item.span, mac) {
                 Some(group) => out.groups.push(group),
@@ -78,7 +89,11 @@ pub fn criterion(cx: &Cx<'_>) -> (Criterion, Vec<Span>) {
 }
 
 fn idents<'a>(cx: &Cx<'a>, span: Span) -> Vec<&'a Name> {
-    cx.file.idents.iter().filter(|ident| span.contains(ident.span)).collect()
+    cx.file
+        .idents
+        .iter()
+        .filter(|ident| span.contains(ident.span))
+        .collect()
 }
 
 fn group(cx: &Cx<'_>, item: Span, mac: &MacroCall) -> Option<Group> {
@@ -95,10 +110,22 @@ fn group(cx: &Cx<'_>, item: Span, mac: &MacroCall) -> Option<Group> {
         let eq = names[targets].span.hi + cx.text[names[targets].span.hi..].find('=')? + 1;
         let inner = Span::new(eq, mac.inner.hi);
         let list = plain_list(cx, &names[targets + 1..], inner)?;
-        return (!list.is_empty()).then_some(Group { item, name, list, head: 0, inner });
+        return (!list.is_empty()).then_some(Group {
+            item,
+            name,
+            list,
+            head: 0,
+            inner,
+        });
     }
     let list = plain_list(cx, &names, mac.inner)?;
-    (list.len() > 1).then(|| Group { item, name: list[0].0.clone(), list, head: 1, inner: mac.inner })
+    (list.len() > 1).then(|| Group {
+        item,
+        name: list[0].0.clone(),
+        list,
+        head: 1,
+        inner: mac.inner,
+    })
 }
 
 /// Names with commas between them, and nothing else.
@@ -112,11 +139,18 @@ fn plain_list(cx: &Cx<'_>, names: &[&Name], inner: Span) -> Option<Vec<(String, 
         at = name.span.hi;
     }
     let behind = without_comments(&cx.text[at..inner.hi]);
-    matches!(behind.as_str(), "" | "," | ";").then(|| names.iter().map(|name| (name.text.clone(), name.span)).collect())
+    matches!(behind.as_str(), "" | "," | ";").then(|| {
+        names
+            .iter()
+            .map(|name| (name.text.clone(), name.span))
+            .collect()
+    })
 }
 
 fn without_comments(text: &str) -> String {
-    text.lines().map(|line| line.split("//").next().unwrap_or("").trim()).collect()
+    text.lines()
+        .map(|line| line.split("//").next().unwrap_or("").trim())
+        .collect()
 }
 
 /// Names among the tokens of macros that cannot be read, those of Criterion as far as they are no plain lists.
@@ -148,29 +182,55 @@ pub fn mentions(cx: &Cx<'_>, krate: CrateId) -> Vec<Mention> {
     }
     let mut out = Vec::new();
     for span in spans {
-        let owner = cx.an.functions.iter().filter(|function| function.span.contains(span)).max_by_key(|function| function.span.lo);
+        let owner = cx
+            .an
+            .functions
+            .iter()
+            .filter(|function| function.span.contains(span))
+            .max_by_key(|function| function.span.lo);
         let owner = owner.map(|function| (cx.id, cx.rope.origin(function.span.lo)));
-        out.extend(idents(cx, span).into_iter().map(|name| Mention { krate, name: name.text.clone(), owner }));
+        out.extend(idents(cx, span).into_iter().map(|name| Mention {
+            krate,
+            name: name.text.clone(),
+            owner,
+        }));
     }
     out
 }
 
 /// Whether an item is a macro call that may stand for tests or for anything else.
 pub fn is_unread_item(item: &crate::syntax::Item) -> bool {
-    let ItemKind::MacroCall(mac) = &item.kind else { return false };
-    !matches!(mac.path.last().name.text.as_str(), "thread_local" | "lazy_static" | "criterion_group" | "criterion_main")
+    let ItemKind::MacroCall(mac) = &item.kind else {
+        return false;
+    };
+    !matches!(
+        mac.path.last().name.text.as_str(),
+        "thread_local" | "lazy_static" | "criterion_group" | "criterion_main"
+    )
 }
 
 /// Whether the original text of a stretch names the kind that stays.
 pub fn names_live_kind(cx: &Cx<'_>, span: Span) -> bool {
     let original = cx.rope.original();
-    let (lo, hi) = (cx.rope.origin(span.lo), cx.rope.origin(span.hi.saturating_sub(1)) + 1);
-    let Some(text) = original.get(lo..hi.max(lo)) else { return true };
-    let live = |word: &str| {
-        cx.rules.enums.iter().any(|rule| cx.world.defs[rule.becomes].name == word || rule.spec.survivor == word || rule.spec.rename.contains_key(word))
-            || cx.rules.wrappers.iter().any(|rule| cx.world.defs[rule.becomes].name == word || rule.spec.unwrap.iter().any(|name| name == word))
+    let (lo, hi) = (
+        cx.rope.origin(span.lo),
+        cx.rope.origin(span.hi.saturating_sub(1)) + 1,
+    );
+    let Some(text) = original.get(lo..hi.max(lo)) else {
+        return true;
     };
-    text.split(|c: char| !c.is_alphanumeric() && c != '_').any(live)
+    let live = |word: &str| {
+        cx.rules.enums.iter().any(|rule| {
+            cx.world.defs[rule.becomes].name == word
+                || rule.spec.survivor == word
+                || rule.spec.rename.contains_key(word)
+        }) || cx.rules.wrappers.iter().any(|rule| {
+            cx.world.defs[rule.becomes].name == word
+                || rule.spec.unwrap.iter().any(|name| name == word)
+        })
+    };
+    text.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .any(live)
 }
 
 /// Whether a name stands for work of its own: a call that is a statement, or a function that is handed on.
@@ -180,20 +240,51 @@ pub fn is_work(cx: &Cx<'_>, path: Span) -> Option<bool> {
     if !behind.starts_with('(') {
         return Some(true);
     }
-    before.ends_with(['{', '}', ';']).then(|| behind[1..].trim_start().starts_with(')'))
+    before
+        .ends_with(['{', '}', ';'])
+        .then(|| behind[1..].trim_start().starts_with(')'))
 }
 
 /// What is left to a person, of all that uses what is gone.
-pub fn spared(session: &Session<'_>, facts: &[Fact], mentions: &[Mention], benches: &[(usize, Criterion)], poisoned: &HashSet<Key>) -> HashSet<Key> {
-    let mut spared: HashSet<Key> = facts.iter().filter(|fact| fact.is_main && poisoned.contains(&fact.key) && is_live(fact, facts, poisoned)).map(|fact| fact.key).collect();
+pub fn spared(
+    session: &Session<'_>,
+    facts: &[Fact],
+    mentions: &[Mention],
+    benches: &[(usize, Criterion)],
+    poisoned: &HashSet<Key>,
+) -> HashSet<Key> {
+    let mut spared: HashSet<Key> = facts
+        .iter()
+        .filter(|fact| {
+            fact.is_main && poisoned.contains(&fact.key) && is_live(fact, facts, poisoned)
+        })
+        .map(|fact| fact.key)
+        .collect();
     loop {
-        let goes = |key: &Key, spared: &HashSet<Key>| poisoned.contains(key) && !spared.contains(key);
-        let mut more: HashSet<Key> = facts.iter().filter(|fact| spared.contains(&fact.key)).flat_map(|fact| fact.names.iter().copied()).collect();
-        for mention in mentions.iter().filter(|mention| mention.owner.is_none_or(|owner| !goes(&owner, &spared))) {
-            more.extend(facts.iter().filter(|fact| !fact.is_test && fact.name == mention.name && fact.krate == mention.krate).map(|fact| fact.key));
+        let goes =
+            |key: &Key, spared: &HashSet<Key>| poisoned.contains(key) && !spared.contains(key);
+        let mut more: HashSet<Key> = facts
+            .iter()
+            .filter(|fact| spared.contains(&fact.key))
+            .flat_map(|fact| fact.names.iter().copied())
+            .collect();
+        for mention in mentions
+            .iter()
+            .filter(|mention| mention.owner.is_none_or(|owner| !goes(&owner, &spared)))
+        {
+            more.extend(
+                facts
+                    .iter()
+                    .filter(|fact| {
+                        !fact.is_test && fact.name == mention.name && fact.krate == mention.krate
+                    })
+                    .map(|fact| fact.key),
+            );
         }
         for (work, criterion) in benches {
-            more.extend(held_benches(session, *work, criterion, facts, &|key| goes(key, &spared)));
+            more.extend(held_benches(session, *work, criterion, facts, &|key| {
+                goes(key, &spared)
+            }));
         }
         more.retain(|key| goes(key, &spared));
         if more.is_empty() {
@@ -205,7 +296,12 @@ pub fn spared(session: &Session<'_>, facts: &[Fact], mentions: &[Mention], bench
 
 /// Whether a `main` also does something that goes on working.
 fn is_live(main: &Fact, facts: &[Fact], poisoned: &HashSet<Key>) -> bool {
-    if main.uses_new || main.uses_live || facts.iter().any(|fact| fact.is_test && fact.work == main.work && !poisoned.contains(&fact.key)) {
+    if main.uses_new
+        || main.uses_live
+        || facts
+            .iter()
+            .any(|fact| fact.is_test && fact.work == main.work && !poisoned.contains(&fact.key))
+    {
         return true;
     }
     let mut seen: HashSet<Key> = HashSet::from([main.key]);
@@ -215,7 +311,10 @@ fn is_live(main: &Fact, facts: &[Fact], poisoned: &HashSet<Key>) -> bool {
             if next.uses_live {
                 return true;
             }
-            let works = fact.work_names.iter().any(|(key, alone)| *key == next.key && (*alone || !fact.dead));
+            let works = fact
+                .work_names
+                .iter()
+                .any(|(key, alone)| *key == next.key && (*alone || !fact.dead));
             if works && !poisoned.contains(&next.key) && (fact.is_main || !fact.dead) {
                 return true;
             }
@@ -228,8 +327,19 @@ fn is_live(main: &Fact, facts: &[Fact], poisoned: &HashSet<Key>) -> bool {
 }
 
 /// Bench functions whose names cannot be taken out of the macros that list them.
-fn held_benches(session: &Session<'_>, work: usize, criterion: &Criterion, facts: &[Fact], goes: &dyn Fn(&Key) -> bool) -> Vec<Key> {
-    let named = |name: &str| facts.iter().filter(|fact| fact.work == work && fact.name == name).collect::<Vec<_>>();
+fn held_benches(
+    session: &Session<'_>,
+    work: usize,
+    criterion: &Criterion,
+    facts: &[Fact],
+    goes: &dyn Fn(&Key) -> bool,
+) -> Vec<Key> {
+    let named = |name: &str| {
+        facts
+            .iter()
+            .filter(|fact| fact.work == work && fact.name == name)
+            .collect::<Vec<_>>()
+    };
     let mut held: Vec<Key> = Vec::new();
     let mut gone: HashSet<String> = HashSet::new();
     for (name, _) in criterion.groups.iter().flat_map(Group::targets) {
@@ -243,23 +353,53 @@ fn held_benches(session: &Session<'_>, work: usize, criterion: &Criterion, facts
     }
     let dead = criterion.dead_groups(&gone);
     let all = |group: &&Group| dead.contains(&group.name);
-    let listed = |name: &String| criterion.mains.len() == 1 && criterion.mains[0].0.iter().filter(|(group, _)| group == name).count() == 1;
-    let twice = criterion.groups.iter().any(|group| criterion.groups.iter().filter(|other| other.name == group.name).count() > 1);
+    let listed = |name: &String| {
+        criterion.mains.len() == 1
+            && criterion.mains[0]
+                .0
+                .iter()
+                .filter(|(group, _)| group == name)
+                .count()
+                == 1
+    };
+    let twice = criterion.groups.iter().any(|group| {
+        criterion
+            .groups
+            .iter()
+            .filter(|other| other.name == group.name)
+            .count()
+            > 1
+    });
     let whole = criterion.is_dead(&gone);
     let safe = !twice
         && dead.iter().all(listed)
-        && (!whole || (is_bench_root(session, work) && !facts.iter().any(|fact| fact.work == work && fact.is_test && !goes(&fact.key))));
+        && (!whole
+            || (is_bench_root(session, work)
+                && !facts
+                    .iter()
+                    .any(|fact| fact.work == work && fact.is_test && !goes(&fact.key))));
     if !safe {
-        held.extend(criterion.groups.iter().filter(all).flat_map(Group::targets).flat_map(|(name, _)| named(name)).map(|fact| fact.key));
+        held.extend(
+            criterion
+                .groups
+                .iter()
+                .filter(all)
+                .flat_map(Group::targets)
+                .flat_map(|(name, _)| named(name))
+                .map(|fact| fact.key),
+        );
     }
     held
 }
 
 pub fn is_bench_root(session: &Session<'_>, work: usize) -> bool {
-    session.works[work].contexts.first().is_some_and(|&context| {
-        let krate = &session.world.crates[session.world.mods[context].krate];
-        krate.root == context && krate.kind == CrateKind::Bench
-    })
+    session.works[work]
+        .contexts
+        .first()
+        .is_some_and(|&context| {
+            let krate = &session.world.crates[session.world.mods[context].krate];
+            krate.root == context && krate.kind == CrateKind::Bench
+        })
 }
 
 /// What to cut so that a list loses some of its elements; at least one stays.
@@ -280,7 +420,8 @@ pub fn cuts(text: &str, list: &[Span], gone: &dyn Fn(usize) -> bool, hi: usize) 
         } else if let Some(last) = from.checked_sub(1) {
             // The comma behind the last stays where there was one.
             let behind = &text[list[at - 1].hi..hi];
-            let own = text[list[last].hi..list[from].lo].contains('\n') && behind.trim_start().starts_with(',');
+            let own = text[list[last].hi..list[from].lo].contains('\n')
+                && behind.trim_start().starts_with(',');
             if own {
                 let comma = list[at - 1].hi + behind.find(',').unwrap_or(0) + 1;
                 let kept = text[list[last].hi..list[from].lo].trim_end().len() + list[last].hi;
