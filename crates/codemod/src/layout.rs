@@ -49,7 +49,17 @@ pub fn lay_out(files: &[Laid<'_>]) -> Vec<Outcome> {
         .collect()
 }
 
+/// Line ends are CR LF again where all of them were: from standard input rustfmt writes LF alone.
 fn rustfmt(file: &Laid<'_>, text: &str) -> Option<String> {
+    let n_crlf = text.matches("\r\n").count();
+    if n_crlf > 0 && n_crlf == text.matches('\n').count() {
+        let laid = run(file, &text.replace("\r\n", "\n"))?;
+        return Some(laid.replace('\n', "\r\n"));
+    }
+    run(file, text)
+}
+
+fn run(file: &Laid<'_>, text: &str) -> Option<String> {
     let mut child = Command::new("rustfmt")
         .args([
             "--quiet",
@@ -98,6 +108,15 @@ mod tests {
         match one(clean, "fn f() {\n  g( 1 );\n}\n") {
             Outcome::Formatted(text) => assert_eq!(text, clean),
             // A machine without rustfmt says so and nothing else.
+            other => assert_eq!(other, Outcome::Unknown),
+        }
+    }
+
+    #[test]
+    fn line_ends_are_kept() {
+        let clean = "fn f() {\r\n    g(1);\r\n}\r\n";
+        match one(clean, "fn f() {\r\n  g( 1 );\r\n}\r\n") {
+            Outcome::Formatted(text) => assert_eq!(text, clean),
             other => assert_eq!(other, Outcome::Unknown),
         }
     }

@@ -71,10 +71,9 @@ impl Cx<'_> {
             | (Type::Unknown | Type::Never, Type::Var(x)) => {
                 let _ = x;
             }
-            (Type::Var(x), other) | (other, Type::Var(x))
-                if !mentions(other, *x) => {
-                    self.vars[*x as usize] = Some(other.clone());
-                }
+            (Type::Var(x), other) | (other, Type::Var(x)) if !mentions(other, *x) => {
+                self.vars[*x as usize] = Some(other.clone());
+            }
             (Type::Adt(d, xs), Type::Adt(e, ys)) if d == e => {
                 for (x, y) in xs.clone().iter().zip(&ys.clone()) {
                     self.unify_depth(x, y, depth + 1);

@@ -177,9 +177,12 @@ fn runs<'a>(tree: &Tree<'a>, cx: &'a Cx<'a>, function: &Function<'a>, expr: &Exp
             .rev()
             .find(|user| !matches!(user.kind, ExprKind::Paren(_) | ExprKind::Ref { .. }));
         match user.map(|user| (*user, &user.kind)) {
-            Some((user, ExprKind::MethodCall { recv, method, args, .. }))
-                if args.iter().any(|arg| arg.span.contains(outer.span)) =>
-            {
+            Some((
+                user,
+                ExprKind::MethodCall {
+                    recv, method, args, ..
+                },
+            )) if args.iter().any(|arg| arg.span.contains(outer.span)) => {
                 let name = method.text.as_str();
                 let is_one = ["std::option::Option", "std::result::Result"]
                     .iter()
@@ -368,7 +371,11 @@ impl<'a> Caller<'_, 'a> {
         let mut held = Vec::new();
         for (at, _) in self.loops() {
             let mut places: Vec<&str> = Vec::new();
-            for step in self.steps.iter().filter(|step| at.span.contains(step.expr.span)) {
+            for step in self
+                .steps
+                .iter()
+                .filter(|step| at.span.contains(step.expr.span))
+            {
                 let place = step.place.as_deref().unwrap_or("context");
                 if !places.contains(&place) {
                     places.push(place);
@@ -404,7 +411,9 @@ impl<'a> Caller<'_, 'a> {
             ));
         }
         for step in &self.steps {
-            let Runs::Untold(at) = step.runs else { continue };
+            let Runs::Untold(at) = step.runs else {
+                continue;
+            };
             if self.ends_epoch(None, whole.lo, whole.hi) || held.contains(&at.span) {
                 continue;
             }
@@ -435,7 +444,10 @@ impl<'a> Caller<'_, 'a> {
     fn ends_epoch(&self, place: Option<&str>, from: usize, to: usize) -> bool {
         let rule = self.tree.rule;
         self.function.exprs(self.cx).any(|expr| {
-            let ExprKind::MethodCall { recv, method, args, .. } = &expr.kind else {
+            let ExprKind::MethodCall {
+                recv, method, args, ..
+            } = &expr.kind
+            else {
                 return false;
             };
             if method.text != rule.finish
@@ -514,14 +526,20 @@ impl<'a> Caller<'_, 'a> {
 
     /// The trait whose implementation the function belongs to.
     fn of_trait(&self) -> Option<&str> {
-        self.cx.nodes.items.iter().find_map(|(item, _)| match &item.kind {
-            crate::syntax::ItemKind::Impl(it)
-                if it.braces.contains(self.function.block.span) =>
-            {
-                it.of_trait.as_ref().map(|path| path.last().name.text.as_str())
-            }
-            _ => None,
-        })
+        self.cx
+            .nodes
+            .items
+            .iter()
+            .find_map(|(item, _)| match &item.kind {
+                crate::syntax::ItemKind::Impl(it)
+                    if it.braces.contains(self.function.block.span) =>
+                {
+                    it.of_trait
+                        .as_ref()
+                        .map(|path| path.last().name.text.as_str())
+                }
+                _ => None,
+            })
     }
 
     /// A loop that steps through another function.
@@ -535,9 +553,10 @@ impl<'a> Caller<'_, 'a> {
         let (rule, whole) = (self.tree.rule, self.function.block.span);
         let loops = self.loops();
         // A loop that steps itself ends the epoch of all that is in it.
-        if loops.iter().any(|(known, _)| {
-            known.span.contains(at.span) || at.span.contains(known.span)
-        }) {
+        if loops
+            .iter()
+            .any(|(known, _)| known.span.contains(at.span) || at.span.contains(known.span))
+        {
             return;
         }
         // Of one before it that waits for its stream behind this one, the end is that of both.
@@ -626,17 +645,27 @@ impl<'a> Caller<'_, 'a> {
             return pick(&all);
         }
         // The one that takes what is bound here.
-        let bound = self.cx.nodes.lets.iter().rev().find_map(|at| match &at.stmt.kind {
-            StmtKind::Let { pat, init: Some(init), .. } if init.span.contains(expr.span) => {
-                Some((pat, init))
-            }
-            _ => None,
-        });
+        let bound = self
+            .cx
+            .nodes
+            .lets
+            .iter()
+            .rev()
+            .find_map(|at| match &at.stmt.kind {
+                StmtKind::Let {
+                    pat,
+                    init: Some(init),
+                    ..
+                } if init.span.contains(expr.span) => Some((pat, init)),
+                _ => None,
+            });
         let mut taken: Vec<&StepCall<'a>> = Vec::new();
         if let Some((pat, init)) = bound {
             let span = match (&pat.kind, &init.kind) {
                 (PatKind::Tuple(elems), ExprKind::Tuple(values)) if elems.len() == values.len() => {
-                    let at = values.iter().position(|value| value.span.contains(expr.span));
+                    let at = values
+                        .iter()
+                        .position(|value| value.span.contains(expr.span));
                     at.map_or(pat.span, |at| elems[at].span)
                 }
                 _ => pat.span,
@@ -671,7 +700,10 @@ impl<'a> Caller<'_, 'a> {
         }
         let mut places: Vec<String> = Vec::new();
         for step in taken {
-            let place = format!("`{}`", step.place.as_deref().unwrap_or("a context without a name"));
+            let place = format!(
+                "`{}`",
+                step.place.as_deref().unwrap_or("a context without a name")
+            );
             if !places.contains(&place) {
                 places.push(place);
             }
@@ -700,9 +732,7 @@ impl<'a> Caller<'_, 'a> {
             Ok(Some(step)) => step,
             Ok(None) => return,
             Err(places) => {
-                let reason = format!(
-                    "which of {places} this samples for cannot be told"
-                );
+                let reason = format!("which of {places} this samples for cannot be told");
                 let suggestion = format!(
                     "call `{}(…, context.{}())` with the context whose `{}` takes this batch",
                     call.becomes, rule.accessor, rule.method

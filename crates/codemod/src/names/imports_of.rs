@@ -362,7 +362,10 @@ fn scope_edits(
                 let old_name = &world.defs[*def].name;
                 let new = retired.becomes();
                 let new_name = world.defs[new].name.clone();
-                if leaf.has_alias {
+                if leaf.has_alias && named_by_a_site(cx, &leaf.name) {
+                    // What is left to a person names it by this alias.
+                    Op::Keep
+                } else if leaf.has_alias {
                     if !used_now(&leaf.name) && !is_pub {
                         Op::Remove
                     } else {
@@ -376,7 +379,8 @@ fn scope_edits(
                         Op::Keep
                     }
                 } else {
-                    let keep_old = now.contains_key(old_name) && bare_uses(cx, scope, old_name);
+                    let keep_old = (now.contains_key(old_name) && bare_uses(cx, scope, old_name))
+                        || (!scope.is_block && left_below(cx, &inner_scopes, old_name));
                     let wants_new = is_pub
                         || (used_now(&new_name)
                             && (!now.contains_key(&new_name)
@@ -561,6 +565,35 @@ fn inner_names(cx: &Cx<'_>, inner: &[&UseScope<'_>], name: &str) -> bool {
                 leaf.path.first().is_some_and(|part| part == "super")
                     && leaf.path.last().is_some_and(|last| last == name)
             })
+    })
+}
+
+/// Whether something without a counterpart is still named through an alias.
+fn named_by_a_site(cx: &Cx<'_>, alias: &str) -> bool {
+    cx.an.paths.values().any(|found| {
+        let gone = match found.res {
+            Res::Variant(def, _) => cx.rules.retired_def(def).is_some(),
+            Res::Def(def) => {
+                found.path.segs.len() == found.taken + 1
+                    && cx.rules.enums.iter().any(|rule| {
+                        rule.def == def && rule.spec.gone.contains_key(&found.path.last().name.text)
+                    })
+            }
+            _ => false,
+        };
+        gone && found.path.segs.len() > 1 && found.path.segs[0].name.text == alias
+    })
+}
+
+/// Whether a site in a module below sees the old name through `use super::*`.
+fn left_below(cx: &Cx<'_>, inner: &[&UseScope<'_>], name: &str) -> bool {
+    inner.iter().any(|scope| {
+        let by_glob = scope
+            .items
+            .iter()
+            .flat_map(|item| leaves(item))
+            .any(|leaf| leaf.is_glob && leaf.path.iter().all(|part| part == "super"));
+        by_glob && bare_uses(cx, scope, name)
     })
 }
 
@@ -1157,6 +1190,12 @@ fn line_of_gone(
 
 /// An item with its line, a comment at its end, and one blank line where two would meet.
 pub fn item_extent(text: &str, span: Span) -> Span {
+    // Behind a byte order mark.
+    let top = if text.starts_with('\u{feff}') {
+        '\u{feff}'.len_utf8()
+    } else {
+        0
+    };
     let mut lo = span.lo;
     let mut hi = span.hi;
     let rest = text[hi..line_end(text, hi)].trim_start();
@@ -1165,21 +1204,18 @@ pub fn item_extent(text: &str, span: Span) -> Span {
             || rest.starts_with("//")
             || (rest.starts_with("/*") && rest.trim_end().ends_with("*/")))
     {
-        lo = line_start(text, lo);
-        if lo == 0 && text.starts_with('\u{feff}') {
-            lo = 3;
-        }
+        lo = line_start(text, lo).max(top);
         hi = next_line(text, hi);
-        let above_blank = lo == 0
+        let above_blank = lo == top
             || text[..lo].trim_end_matches(['\r', '\n']).len() + 1
                 < lo.saturating_sub(text[..lo].ends_with("\r\n") as usize)
             || text[line_start(text, lo - 1)..lo].trim().is_empty();
         let below = text[hi..line_end(text, hi)].trim();
-        let opens = lo > 0 && text[line_start(text, lo - 1)..lo].trim_end().ends_with('{');
+        let opens = lo > top && text[line_start(text, lo - 1)..lo].trim_end().ends_with('{');
         if below.is_empty() && hi < text.len() && (above_blank || opens) {
             hi = next_line(text, hi);
-        } else if above_blank && lo > 0 && (below.starts_with('}') || hi >= text.len()) {
-            lo = line_start(text, lo - 1);
+        } else if above_blank && lo > top && (below.starts_with('}') || hi >= text.len()) {
+            lo = line_start(text, lo - 1).max(top);
         }
     }
     Span::new(lo, hi)

@@ -734,8 +734,17 @@ impl<'a> Cx<'a> {
         };
         let local = &self.an.locals[root];
         let text = payload.base.text.as_str();
+        // The other way of a `let … else` is gone by then.
+        let dead = self.nodes.lets.iter().find_map(|at| match &at.stmt.kind {
+            crate::syntax::StmtKind::Let {
+                init: Some(init),
+                diverge: Some(diverge),
+                ..
+            } if init.span.contains(payload.span) => Some(diverge.span),
+            _ => None,
+        });
         local.uses.iter().any(|at| {
-            at.span.lo >= payload.span.hi && {
+            at.span.lo >= payload.span.hi && !dead.is_some_and(|dead| dead.contains(at.span)) && {
                 // Another field of the same root is another place.
                 let rest = &self.text[at.span.lo..];
                 !payload.place || rest.starts_with(text) || !text.contains('.')

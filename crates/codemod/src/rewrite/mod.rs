@@ -49,6 +49,7 @@ impl<'a> Cx<'a> {
         match &expr.kind {
             ExprKind::Lit(_) | ExprKind::Path(_) => true,
             ExprKind::Field { base, .. } => self.is_pure(base),
+            ExprKind::Index { .. } => self.is_place(expr),
             ExprKind::Ref { inner, .. }
             | ExprKind::Deref(inner)
             | ExprKind::Paren(inner)

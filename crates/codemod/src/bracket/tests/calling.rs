@@ -471,7 +471,8 @@ pub fn epoch(ctx: &mut FusedTrainingCtx, agent: &DqnAgent, stream: &CudaStream) 
 
 #[test]
 fn a_step_in_a_helper_and_the_loop_in_its_caller() {
-    let source = "pub struct Trainer { agent: DqnAgent, ctx: FusedTrainingCtx, stream: Arc<CudaStream> }
+    let source =
+        "pub struct Trainer { agent: DqnAgent, ctx: FusedTrainingCtx, stream: Arc<CudaStream> }
 impl Trainer {
     fn draw(&self) -> Result<GpuBatchPtrs, TrainError> { Ok(self.agent.memory().sample(32)?) }
     fn step(&mut self) -> Result<f32, TrainError> {
