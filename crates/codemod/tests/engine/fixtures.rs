@@ -36,8 +36,8 @@ pub struct Expect {
     pub compiles: bool,
     /// Input is written against the new surface already.
     pub new_before: bool,
-    /// `after` is what comes out today, new warnings included; what is wrong about it.
-    fixme: Option<String>,
+    /// What is wrong about what comes out today; a plan, warnings and promises are not asked for then.
+    pub fixme: Option<String>,
     /// Further sets of `cfg`s under which it compiles, besides none.
     pub cfg: Vec<Vec<String>>,
 }
@@ -193,15 +193,17 @@ fn every_fixture_comes_out_as_written() {
 }
 
 fn fault(case: &Case) -> Option<String> {
+    let is_known = case.expect.fixme.is_some();
     let run = match run(&case.before) {
         Ok(run) => run,
-        Err(error) => return Some(format!("no plan: {error}")),
+        Err(error) => return (!is_known).then(|| format!("no plan: {error}")),
     };
     if blesses() {
         case.bless(&run);
     }
     let mut faults: Vec<String> = keeps_its_promises(&run, &support::GPU_REPLAY)
         .err()
+        .filter(|_| !is_known)
         .into_iter()
         .collect();
     match case.after() {
@@ -236,9 +238,12 @@ pub fn unlike(expected: &Files, found: &Files) -> Vec<String> {
 fn every_report_is_as_written() {
     let mut n_missing = Vec::new();
     for case in chosen() {
-        let report = report_lines(
-            &run(&case.before).unwrap_or_else(|error| panic!("{}: {error}", case.name)),
-        );
+        let run = match run(&case.before) {
+            Ok(run) => run,
+            Err(_) if case.expect.fixme.is_some() => continue,
+            Err(error) => panic!("{}: {error}", case.name),
+        };
+        let report = report_lines(&run);
         if report.is_empty() {
             let stale = migration_snapshot(&case);
             assert!(

@@ -8,11 +8,11 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use crate::fixtures::{SINGLE, all};
 use crate::support::{Files, GPU_REPLAY, keeps_its_promises, run};
 
-/// Inputs of fixtures that are one file.
+/// Inputs of fixtures that are one file, but for those that come out wrong as they stand.
 static SOURCES: LazyLock<Vec<Files>> = LazyLock::new(|| {
     all()
         .into_iter()
-        .filter(|case| case.single)
+        .filter(|case| case.single && case.expect.fixme.is_none())
         .map(|case| case.before)
         .collect()
 });
@@ -175,21 +175,26 @@ fn swap_words(text: &str, a: usize, b: usize) -> String {
     .concat()
 }
 
-/// The same cases each time; `PROPTEST_CASES` asks for more of them.
+/// The same cases each time; `PROPTEST_CASES` asks for more of them, `MUTANT_SEED` for others.
 #[test]
 fn any_mutant_keeps_the_promises() {
-    let cases = std::env::var("PROPTEST_CASES")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(64);
+    let asked = |name: &str| {
+        std::env::var(name)
+            .ok()
+            .and_then(|value| value.parse().ok())
+    };
+    let cases = asked("PROPTEST_CASES").unwrap_or(64);
+    let seed = asked("MUTANT_SEED").unwrap_or(7) as u8;
     let config = Config {
         cases,
         failure_persistence: None,
         max_shrink_iters: 200,
         ..Config::default()
     };
-    let mut runner =
-        TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]));
+    let mut runner = TestRunner::new_with_rng(
+        config,
+        TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]),
+    );
     let inputs = (
         any::<prop::sample::Index>(),
         prop::collection::vec(mutation(), 1..4),

@@ -195,11 +195,12 @@ fn records_fit(run: &Run) -> Result<(), String> {
                 record.byte_start
             ));
         }
+        // A byte order mark is shown nowhere.
         let source = text
-            .trim_start_matches('\u{feff}')
             .lines()
             .nth(record.line.saturating_sub(1))
-            .unwrap_or_default();
+            .unwrap_or_default()
+            .trim_start_matches('\u{feff}');
         if !record.source.is_empty() && record.source != source {
             return Err(format!(
                 "{at}: the line is `{source}`, not `{}`",
