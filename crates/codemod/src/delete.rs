@@ -574,10 +574,11 @@ fn list_entry(text: &str, elems: &[Span], at: usize, list: Span) -> Span {
     Span::new(lo, end)
 }
 
+/// What was deleted, and by file what could not be.
+pub type Outcome = (Vec<Deleted>, Vec<(usize, Leftover)>);
+
 /// Modules of the tree that the rules delete: the root of each, with its file.
-pub fn modules(
-    session: &mut Session<'_>,
-) -> Result<(Vec<Deleted>, Vec<(usize, Leftover)>), Broken> {
+pub fn modules(session: &mut Session<'_>) -> Result<Outcome, Broken> {
     let world = session.world;
     let rules = session.rules;
     let mut out = Vec::new();

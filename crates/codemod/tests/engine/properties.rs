@@ -118,7 +118,7 @@ fn mutate(source: &[u8], mutation: &Mutation) -> Vec<u8> {
         }
         Mutation::DeleteLine(_) | Mutation::RepeatLine(_) => text.into_bytes(),
         Mutation::SwapWords(a, b) => swap_words(&text, *a, *b).into_bytes(),
-        Mutation::Truncate(at) => text[..boundary(*at)].as_bytes().to_vec(),
+        Mutation::Truncate(at) => text.as_bytes()[..boundary(*at)].to_vec(),
         Mutation::Insert(at, token) => {
             let at = boundary(*at);
             format!("{}{token}{}", &text[..at], &text[at..]).into_bytes()
