@@ -17,6 +17,31 @@ impl<'a> Cx<'a> {
         match &expr.kind {
             ExprKind::Lit(LitKind::Bool(value)) if self.rope.is_inserted(expr.span) => Some(*value),
             ExprKind::Paren(inner) => self.constant(inner),
+            ExprKind::Path(_) => self.constant_local(expr),
+            _ => None,
+        }
+    }
+
+    /// The value of a local that this run has given one: `let on_gpu = memory.is_gpu();` before.
+    fn constant_local(&self, expr: &Expr) -> Option<bool> {
+        let local = &self.an.locals[self.an.local(expr)?];
+        let bound = self
+            .nodes
+            .lets
+            .iter()
+            .find(|at| at.stmt.span.contains(local.span))?;
+        let StmtKind::Let {
+            pat,
+            init: Some(init),
+            diverge: None,
+            ..
+        } = &bound.stmt.kind
+        else {
+            return None;
+        };
+        let is_plain = matches!(&pat.kind, crate::syntax::PatKind::Ident { name, by_ref: false, mutable: false, sub: None } if name.span == local.span);
+        match &init.kind {
+            ExprKind::Lit(_) if is_plain => self.constant(init),
             _ => None,
         }
     }
