@@ -189,6 +189,9 @@ impl<'a> Cx<'a> {
                 let Retired::Wrapper(rule) = self.retired(self.an.ty(base))? else {
                     return None;
                 };
+                if member.text == rule.spec.payload && self.taken_before(expr) {
+                    return None;
+                }
                 (member.text == rule.spec.payload)
                     .then(|| Red::Some(self.payload(base, Mode::Place, &rule.spec.rule)))
             }
@@ -586,6 +589,22 @@ impl<'a> Cx<'a> {
             }
             _ => self.is_pure(expr),
         }
+    }
+
+    /// Whether the same place has been emptied by a `take()` further up: what is there now is not known.
+    fn taken_before(&self, expr: &Expr) -> bool {
+        let root = self.root(expr);
+        let place = self.src(expr.span);
+        root.is_some()
+            && self.nodes.exprs.iter().any(|other| match &other.kind {
+                ExprKind::MethodCall { recv, method, .. } => {
+                    method.text == "take"
+                        && other.span.hi <= expr.span.lo
+                        && self.src(recv.span) == place
+                        && self.root(recv) == root
+                }
+                _ => false,
+            })
     }
 
     /// Whether the same place is looked at again behind a `take()`: what it left there was `None`.
