@@ -427,11 +427,6 @@ fn delete_in_file(
         return Ok(());
     }
     session.apply(at, &groups)?;
-    session.works[at].deletions.extend(
-        deleted
-            .iter()
-            .filter_map(|one| one.at.map(|at| (at, one.what.clone()))),
-    );
     out.extend(deleted);
     Ok(())
 }
@@ -641,7 +636,7 @@ pub fn modules(session: &mut Session<'_>) -> Result<Outcome, Broken> {
                     path: work.path.clone(),
                     at: None,
                     what: format!("module `{}`", world.mods[root].name),
-                    why: reason(session, &rule, root),
+                    why: "the module is retired".into(),
                     rule: rule.clone(),
                 });
             }
@@ -666,11 +661,6 @@ pub fn modules(session: &mut Session<'_>) -> Result<Outcome, Broken> {
         }
     }
     Ok((out, left))
-}
-
-fn reason(session: &Session<'_>, rule: &str, _root: ModId) -> String {
-    let _ = (session, rule);
-    "the module is retired".into()
 }
 
 /// Where kept code of the same crate takes something from one of these modules.

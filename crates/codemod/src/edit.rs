@@ -140,6 +140,15 @@ impl Rope {
         None
     }
 
+    /// Where a stretch of the text stood in the original, as far as it did.
+    pub fn origin_span(&self, span: Span) -> Span {
+        let lo = self.origin(span.lo);
+        if span.is_empty() {
+            return Span::new(lo, lo);
+        }
+        Span::new(lo, (self.origin(span.hi - 1) + 1).max(lo))
+    }
+
     /// Whether the whole stretch was put there by edits.
     pub fn is_inserted(&self, span: Span) -> bool {
         let mut start = 0;

@@ -79,15 +79,9 @@ impl<'a> Cx<'a> {
                     .map_or("", |of| of.last().name.text.as_str());
                 let rule = self
                     .rules
-                    .enums
-                    .first()
-                    .map(|rule| rule.spec.rule.clone())
-                    .or(self
-                        .rules
-                        .wrappers
-                        .first()
-                        .map(|rule| rule.spec.rule.clone()))
-                    .unwrap_or_default();
+                    .retired_types()
+                    .next()
+                    .map_or(String::new(), |retired| retired.rule().to_owned());
                 let head = Span::new(item.span.lo, it.braces.hi);
                 out.push(self.leftover(
                     head,
@@ -557,11 +551,8 @@ impl<'a> Cx<'a> {
         paths.sort_by_key(|found| found.path.span.lo);
         let names: HashSet<&str> = self
             .rules
-            .enums
-            .iter()
-            .map(|rule| rule.def)
-            .chain(self.rules.wrappers.iter().map(|rule| rule.def))
-            .map(|def| self.world.defs[def].name.as_str())
+            .retired_types()
+            .map(|retired| self.world.defs[retired.def()].name.as_str())
             .collect();
         for found in paths {
             if self.rules.deleted_mods.contains_key(&found.module) {
@@ -607,15 +598,14 @@ impl<'a> Cx<'a> {
     }
 
     fn rule_named(&self, name: &str) -> String {
-        let of = |def: usize| self.world.defs[def].name == name;
-        if let Some(rule) = self.rules.enums.iter().find(|rule| of(rule.def)) {
-            return rule.spec.rule.clone();
-        }
+        self.retired_named(name)
+            .map_or(String::new(), |retired| retired.rule().to_owned())
+    }
+
+    fn retired_named(&self, name: &str) -> Option<Retired<'_>> {
         self.rules
-            .wrappers
-            .iter()
-            .find(|rule| of(rule.def))
-            .map_or(String::new(), |rule| rule.spec.rule.clone())
+            .retired_types()
+            .find(|retired| self.world.defs[retired.def()].name == name)
     }
 
     // --- macros and attributes
@@ -624,10 +614,8 @@ impl<'a> Cx<'a> {
     fn token_leftovers(&self, out: &mut Vec<Leftover>) {
         let names: HashSet<&str> = self
             .rules
-            .enums
-            .iter()
-            .map(|rule| rule.def)
-            .chain(self.rules.wrappers.iter().map(|rule| rule.def))
+            .retired_types()
+            .map(|retired| retired.def())
             .chain(self.rules.deleted_defs.keys().copied())
             .map(|def| self.world.defs[def].name.as_str())
             .collect();
@@ -755,18 +743,16 @@ impl<'a> Cx<'a> {
     }
 
     fn macro_hint(&self, name: &str) -> String {
-        for rule in &self.rules.enums {
-            if self.world.defs[rule.def].name == name {
-                return format!("write `{}`", self.world.defs[rule.becomes].name);
-            }
+        if let Some(retired) = self.retired_named(name) {
+            return format!("write `{}`", self.world.defs[retired.becomes()].name);
         }
-        for rule in &self.rules.wrappers {
-            if self.world.defs[rule.def].name == name {
-                return format!("write `{}`", self.world.defs[rule.becomes].name);
-            }
-            if rule.spec.payload == name {
-                return "the batch is the payload itself now".into();
-            }
+        if self
+            .rules
+            .wrappers
+            .iter()
+            .any(|rule| rule.spec.payload == name)
+        {
+            return "the batch is the payload itself now".into();
         }
         self.rules
             .suggest

@@ -153,7 +153,7 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
     }
     records.extend(lay_out(&mut session, &found)?);
     records.extend(records::of_session(
-        &session, &leftovers, &extra, &notes, &deleted, &found,
+        &session, &leftovers, &extra, &notes, &deleted,
     ));
     let mut changes = records::changes(&session, &found);
     manifests::follow(tree, &found, &session, &deleted, &mut changes, &mut records);
@@ -192,7 +192,7 @@ fn open<'w>(world: &'w World, rules: &'w Rules, found: &sources::Sources<'_>) ->
             || work
                 .contexts
                 .iter()
-                .any(|context| !found.can_see(world, *context, rules));
+                .any(|context| !found.can_see(world, *context));
         if let Err(err) = &file.parsed
             && found.hits.contains(&file.path)
         {
@@ -253,12 +253,10 @@ fn proven(world: &World, rules: &Rules, evidence: &[Evidence]) -> HashMap<(usize
                 .next()
                 .unwrap_or(ty);
             let retired = rules
-                .enums
-                .iter()
-                .map(|rule| (rule.def, rule.becomes))
-                .chain(rules.wrappers.iter().map(|rule| (rule.def, rule.becomes)))
-                .find(|(_, becomes)| world.defs[*becomes].name == name);
-            let (Some((def, _)), Some(file)) = (retired, world.file_id(&diagnostic.file)) else {
+                .retired_types()
+                .find(|retired| world.defs[retired.becomes()].name == name)
+                .map(|retired| retired.def());
+            let (Some(def), Some(file)) = (retired, world.file_id(&diagnostic.file)) else {
                 continue;
             };
             // The position is one of the changed file: an edit of all of it knows where each byte came from.
@@ -300,11 +298,8 @@ fn proven(world: &World, rules: &Rules, evidence: &[Evidence]) -> HashMap<(usize
 /// Files that hold a retired name and belong to no target: nobody can say what their names mean.
 fn orphans(world: &World, rules: &Rules, found: &sources::Sources<'_>) -> Vec<Record> {
     let names: HashSet<&str> = rules
-        .enums
-        .iter()
-        .map(|rule| rule.def)
-        .chain(rules.wrappers.iter().map(|rule| rule.def))
-        .map(|def| world.defs[def].name.as_str())
+        .retired_types()
+        .map(|retired| world.defs[retired.def()].name.as_str())
         .collect();
     let mut out = Vec::new();
     for path in found
@@ -457,15 +452,7 @@ fn bracket(session: &mut Session<'_>) -> Result<Vec<(usize, Leftover)>, PlanErro
             let mut out = Vec::new();
             for site in outcome.unresolved {
                 let at = works[site.file];
-                let work = &mut session.works[at];
-                let lo = work.rope.origin(site.span.lo);
-                let hi = if site.span.is_empty() {
-                    lo
-                } else {
-                    work.rope.origin(site.span.hi - 1) + 1
-                };
-                work.origins
-                    .insert((site.span.lo, site.span.hi), Span::new(lo, hi.max(lo)));
+                session.works[at].keep_origin(site.span);
                 out.push((
                     at,
                     Leftover {
@@ -669,7 +656,7 @@ fn child_text(session: &Session<'_>, at: usize) -> HashSet<String> {
             .iter()
             .any(|context| contexts.contains(context));
         if (below || fragment)
-            && let Ok(file) = crate::syntax::parse(work.rope.text())
+            && let Ok(file) = work.parsed()
         {
             out.extend(file.idents.iter().map(|ident| ident.text.clone()));
         }
@@ -715,16 +702,8 @@ fn collect_leftovers(
             })
             .unwrap_or_default();
         if !found.is_empty() {
-            let work = &mut session.works[at];
             for left in &found {
-                let lo = work.rope.origin(left.span.lo);
-                let hi = if left.span.is_empty() {
-                    lo
-                } else {
-                    work.rope.origin(left.span.hi - 1) + 1
-                };
-                work.origins
-                    .insert((left.span.lo, left.span.hi), Span::new(lo, hi.max(lo)));
+                session.works[at].keep_origin(left.span);
             }
             out.insert(at, found);
         }
@@ -802,7 +781,7 @@ fn rename(
         }
         let found = session
             .view(at, context, |cx| {
-                let takes = names::taken_from(cx, context, cx.file);
+                let takes = names::taken_from(cx, context);
                 let idents: HashSet<String> = cx
                     .file
                     .idents

@@ -20,20 +20,39 @@ pub struct Work {
     pub id: FileId,
     pub path: String,
     pub rope: Rope,
+    /// The text as it stands in the rope.
+    parsed: Result<Rc<File>, ParseFailure>,
     pub contexts: Vec<ModId>,
-    /// Found when the rewrites were done; spans are those of the text then.
-    pub leftovers: Vec<Leftover>,
     /// Why the whole file is left as it is.
     pub refused: Option<Leftover>,
     pub deleted: bool,
-    /// What was taken out as a whole: original position, and what it was.
-    pub deletions: Vec<(usize, String)>,
     /// Must not be edited.
     pub keep: bool,
     /// Holds a name of the rules, or is part of a file that may.
     pub hit: bool,
     /// Where what is left to a person stood in the original, by its span when it was found.
-    pub origins: HashMap<(usize, usize), Span>,
+    origins: HashMap<(usize, usize), Span>,
+}
+
+impl Work {
+    /// The text as it is now; each text is parsed once.
+    pub fn parsed(&self) -> Result<Rc<File>, ParseFailure> {
+        self.parsed.clone()
+    }
+
+    /// Notes where a site stands in the original, before names change around it.
+    pub fn keep_origin(&mut self, span: Span) {
+        let origin = self.rope.origin_span(span);
+        self.origins.insert((span.lo, span.hi), origin);
+    }
+
+    /// Where a site stood in the original, by the span that it had when it was found.
+    pub fn kept_origin(&self, span: Span) -> Span {
+        self.origins
+            .get(&(span.lo, span.hi))
+            .copied()
+            .unwrap_or(span)
+    }
 }
 
 /// A result that does not parse: an error of this tool or of a rule, never to be written.
@@ -77,11 +96,10 @@ impl<'w> Session<'w> {
             id,
             path: file.path.clone(),
             rope: Rope::new(&file.text),
+            parsed: file.parsed.clone(),
             contexts: file.contexts.clone(),
-            leftovers: vec![],
             refused: None,
             deleted: false,
-            deletions: vec![],
             keep: false,
             hit: false,
             origins: HashMap::new(),
@@ -97,7 +115,7 @@ impl<'w> Session<'w> {
         look: impl FnOnce(&Cx<'_>) -> R,
     ) -> Result<R, ParseFailure> {
         let work = &self.works[at];
-        let file = syntax::parse(work.rope.text())?;
+        let file = work.parsed()?;
         let mut analysis = analyze(self.world, &file, work.id, context);
         self.believe(work, &file, &mut analysis);
         Ok(self.look_at(work.id, &file, &work.rope, &analysis, look))
@@ -140,7 +158,7 @@ impl<'w> Session<'w> {
             let Some(&context) = work.contexts.first() else {
                 continue;
             };
-            let file = syntax::parse(work.rope.text())?;
+            let file = work.parsed()?;
             let mut analysis = analyze(self.world, &file, work.id, context);
             self.believe(work, &file, &mut analysis);
             let frozen = self.frozen(&work.rope, work.id, &file, &analysis);
@@ -228,7 +246,8 @@ impl<'w> Session<'w> {
         if work.rope.text() == before {
             return Ok(false);
         }
-        if let Err(err) = syntax::parse(work.rope.text()) {
+        work.parsed = syntax::parse(work.rope.text()).map(Rc::new);
+        if let Err(err) = &work.parsed {
             let line = syntax::LineIndex::new(work.rope.text()).line(err.at);
             let shown = work
                 .rope

@@ -74,8 +74,8 @@ impl Cx<'_> {
             }
             ExprKind::Index { base, index } => {
                 let base_ty = self.expr(base, None);
-                let index_ty = self.expr(index, None);
-                self.index(&base_ty, &index_ty, index)
+                self.expr(index, None);
+                self.index(&base_ty, index)
             }
             ExprKind::Not(inner) | ExprKind::Neg(inner) => self.expr(inner, expected),
             ExprKind::Deref(inner) => {
@@ -952,9 +952,8 @@ impl Cx<'_> {
         }
     }
 
-    fn index(&mut self, base: &Type, index: &Type, index_expr: &Expr) -> Type {
+    fn index(&mut self, base: &Type, index_expr: &Expr) -> Type {
         let base = self.resolve(base);
-        let _ = index;
         let is_range = matches!(index_expr.kind, ExprKind::Range { .. });
         for step in self.world.autoderef(&base) {
             match step {

@@ -67,10 +67,8 @@ impl Cx<'_> {
         let b = self.shallow(got);
         match (&a, &b) {
             (Type::Var(x), Type::Var(y)) if x == y => {}
-            (Type::Var(x), Type::Unknown | Type::Never)
-            | (Type::Unknown | Type::Never, Type::Var(x)) => {
-                let _ = x;
-            }
+            (Type::Var(_), Type::Unknown | Type::Never)
+            | (Type::Unknown | Type::Never, Type::Var(_)) => {}
             (Type::Var(x), other) | (other, Type::Var(x)) if !mentions(other, *x) => {
                 self.vars[*x as usize] = Some(other.clone());
             }

@@ -101,13 +101,7 @@ pub fn examples(session: &mut Session<'_>, at: usize) -> Result<Vec<Leftover>, B
     }
     let rope = &session.works[at].rope;
     for site in &mut left {
-        let lo = rope.origin(site.span.lo);
-        let hi = if site.span.is_empty() {
-            lo
-        } else {
-            rope.origin(site.span.hi - 1) + 1
-        };
-        site.span = Span::new(lo, hi.max(lo));
+        site.span = rope.origin_span(site.span);
     }
     session.apply(at, &groups)?;
     Ok(left)

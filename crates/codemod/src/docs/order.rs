@@ -13,11 +13,8 @@ use super::examples::RULE;
 pub fn sort_imports(cx: &Cx<'_>, module: ModId) -> Vec<EditGroup> {
     let news: Vec<&str> = cx
         .rules
-        .enums
-        .iter()
-        .map(|rule| rule.becomes)
-        .chain(cx.rules.wrappers.iter().map(|rule| rule.becomes))
-        .map(|def| cx.world.defs[def].name.as_str())
+        .retired_types()
+        .map(|retired| cx.world.defs[retired.becomes()].name.as_str())
         .collect();
     let mut out = Vec::new();
     for item in scopes(cx, module, cx.text.len())

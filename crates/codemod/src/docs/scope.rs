@@ -91,18 +91,9 @@ impl DocScope {
             return Some(cx.world.successor(def).unwrap_or(def));
         }
         let (last, head) = segs.split_last()?;
-        let all = cx
-            .rules
-            .enums
-            .iter()
-            .map(|rule| (rule.def, rule.becomes))
-            .chain(
-                cx.rules
-                    .wrappers
-                    .iter()
-                    .map(|rule| (rule.def, rule.becomes)),
-            );
-        all.filter(|(_, new)| cx.world.defs[*new].name == **last)
+        let all = cx.rules.retired_types();
+        all.map(|retired| (retired.def(), retired.becomes()))
+            .filter(|(_, new)| cx.world.defs[*new].name == **last)
             .find(|(old, _)| {
                 let as_it_was: Vec<&str> = head
                     .iter()

@@ -6,7 +6,7 @@ use super::count_idents;
 use crate::edit::{Edit, EditGroup};
 use crate::rewrite::Cx;
 use crate::syntax::trivia::{self, indent_of, line_end, line_start, next_line, starts_line};
-use crate::syntax::{Block, File, Item, ItemKind, Span, StmtKind, UseKind, UseTree, Vis};
+use crate::syntax::{Block, Item, ItemKind, Span, StmtKind, UseKind, UseTree, Vis};
 use crate::world::{DefId, ModId, Ns, Res, Scope};
 
 /// A module or block with imports of its own.
@@ -312,12 +312,11 @@ fn scope_edits(
             let spans: Vec<Span> = inner.holes.clone();
             globs && count_idents(cx.file, inner.region, &spans).contains_key(name)
         }) || cx.text.contains(&format!("super::{name}"))
-            || inner_names(cx, &inner_scopes, name)
+            || inner_names(&inner_scopes, name)
     };
-    let used_now = |name: &str| {
-        now.contains_key(name)
-            || (!scope.is_block && (seen_inside(name) || used_elsewhere(scope.module, name)))
-    };
+    let used_outside =
+        |name: &str| !scope.is_block && (seen_inside(name) || used_elsewhere(scope.module, name));
+    let used_now = |name: &str| now.contains_key(name) || used_outside(name);
     let resolve = |leaf: &Leaf, ns: Ns| {
         let segs: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
         let from = Scope {
@@ -339,11 +338,8 @@ fn scope_edits(
     for (_, leaf) in &all_leaves {
         if let Res::Def(def) = resolve(leaf, Ns::Type)
             && rules
-                .enums
-                .iter()
-                .map(|rule| rule.becomes)
-                .chain(rules.wrappers.iter().map(|rule| rule.becomes))
-                .any(|new| new == def)
+                .retired_types()
+                .any(|retired| retired.becomes() == def)
         {
             have.insert((def, leaf.name.clone()));
         }
@@ -382,18 +378,9 @@ fn scope_edits(
                     let keep_old = (now.contains_key(old_name) && bare_uses(cx, scope, old_name))
                         || (!scope.is_block && left_below(cx, &inner_scopes, old_name));
                     let wants_new = is_pub
-                        || (used_now(&new_name)
-                            && (!now.contains_key(&new_name)
-                                || bare_uses(cx, scope, &new_name)
-                                || (!scope.is_block
-                                    && (seen_inside(&new_name)
-                                        || used_elsewhere(scope.module, &new_name)))));
-                    let taken =
-                        !matches!(
-                            world.name_in(scope.module, &new_name, Ns::Type, Some(scope.module)),
-                            Res::Unknown
-                        ) && world.name_in(scope.module, &new_name, Ns::Type, Some(scope.module))
-                            != Res::Def(new);
+                        || used_outside(&new_name)
+                        || (now.contains_key(&new_name) && bare_uses(cx, scope, &new_name));
+                    let taken = is_taken(cx, scope.module, new, scope.module);
                     let has_new = have.contains(&(new, new_name.clone()));
                     if keep_old {
                         if wants_new && !has_new && !taken {
@@ -505,13 +492,7 @@ fn scope_edits(
     }
     // A new name that came without an old import in this scope: by a glob of a module that is gone, for instance.
     if !scope.is_block {
-        let news: Vec<DefId> = rules
-            .enums
-            .iter()
-            .map(|rule| rule.becomes)
-            .chain(rules.wrappers.iter().map(|rule| rule.becomes))
-            .collect();
-        for new in news {
+        for new in rules.retired_types().map(|retired| retired.becomes()) {
             let name = &world.defs[new].name;
             if !now.contains_key(name)
                 || have.contains(&(new, name.clone()))
@@ -554,8 +535,7 @@ fn is_retired_leaf(cx: &Cx<'_>, module: ModId, leaf: &Leaf) -> bool {
 }
 
 /// A module inside this one takes the name by a path of its own, or by one that leads here.
-fn inner_names(cx: &Cx<'_>, inner: &[&UseScope<'_>], name: &str) -> bool {
-    let _ = cx;
+fn inner_names(inner: &[&UseScope<'_>], name: &str) -> bool {
     inner.iter().any(|scope| {
         scope
             .items
@@ -697,6 +677,14 @@ fn brought_otherwise(
         })
 }
 
+/// Whether a module, as `from` sees it, has something else of the new name.
+fn is_taken(cx: &Cx<'_>, module: ModId, new: DefId, from: ModId) -> bool {
+    let found = cx
+        .world
+        .name_in(module, &cx.world.defs[new].name, Ns::Type, Some(from));
+    found != Res::Unknown && found != Res::Def(new)
+}
+
 /// How a leaf's path changes when its item is replaced by `new`.
 fn moved(cx: &Cx<'_>, from: ModId, leaf: &Leaf, new: DefId) -> Op {
     let world = cx.world;
@@ -721,16 +709,7 @@ fn moved(cx: &Cx<'_>, from: ModId, leaf: &Leaf, new: DefId) -> Op {
             }
         }
         // What it comes from has something else of the new name.
-        Res::Mod(module)
-            if !leaf.has_alias
-                && !matches!(
-                    world.name_in(module, &name, Ns::Type, Some(from)),
-                    Res::Unknown
-                )
-                && world.name_in(module, &name, Ns::Type, Some(from)) != Res::Def(new) =>
-        {
-            Op::Remove
-        }
+        Res::Mod(module) if !leaf.has_alias && is_taken(cx, module, new, from) => Op::Remove,
         _ => Op::Rename(name),
     }
 }
@@ -762,14 +741,10 @@ fn add_import(cx: &Cx<'_>, scope: &UseScope<'_>, new: DefId, out: &mut Vec<EditG
 }
 
 fn rule_for(cx: &Cx<'_>, new: DefId) -> String {
-    if let Some(rule) = cx.rules.enums.iter().find(|rule| rule.becomes == new) {
-        return rule.spec.rule.clone();
-    }
     cx.rules
-        .wrappers
-        .iter()
-        .find(|rule| rule.becomes == new)
-        .map_or(String::new(), |rule| rule.spec.rule.clone())
+        .retired_types()
+        .find(|retired| retired.becomes() == new)
+        .map_or(String::new(), |retired| retired.rule().to_owned())
 }
 
 // --- edits of one item
@@ -813,21 +788,12 @@ fn tree_edits<'o>(
         UseKind::Name(_) | UseKind::Rename { .. } | UseKind::Glob => match op_of(tree.span) {
             Op::Keep => false,
             Op::Remove => true,
-            Op::Rename(name) => {
+            // The path of what moves is the parent's.
+            Op::Rename(name) | Op::Move { name, .. } => {
                 let ident = match &tree.kind {
                     UseKind::Name(ident) | UseKind::Rename { name: ident, .. } => ident.span,
                     _ => tree.span,
                 };
-                edits.push(Edit::new(ident, name.clone(), rule));
-                false
-            }
-            Op::Move { module, name } => {
-                let ident = match &tree.kind {
-                    UseKind::Name(ident) | UseKind::Rename { name: ident, .. } => ident.span,
-                    _ => tree.span,
-                };
-                // Its own path segment is handled by the parent.
-                let _ = (module, parent);
                 edits.push(Edit::new(ident, name.clone(), rule));
                 false
             }
@@ -1254,9 +1220,8 @@ pub fn usage(cx: &Cx<'_>, module: ModId) -> (HashMap<ModId, Counts>, Vec<Counts>
 }
 
 /// Names that a file's modules take from other modules: `(module, name)`, with an empty name for all of them.
-pub fn taken_from(cx: &Cx<'_>, module: ModId, file: &File) -> Vec<(ModId, String)> {
+pub fn taken_from(cx: &Cx<'_>, module: ModId) -> Vec<(ModId, String)> {
     let mut out = Vec::new();
-    let _ = file;
     for scope in scopes(cx, module, cx.text.len()) {
         for leaf in scope.items.iter().flat_map(|item| leaves(item)) {
             let segs: Vec<&str> = leaf.path.iter().map(String::as_str).collect();

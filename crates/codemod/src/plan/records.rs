@@ -6,7 +6,7 @@ use super::sources::Sources;
 use crate::delete::Deleted;
 use crate::leftover::Leftover;
 use crate::record::{Record, RecordKind};
-use crate::session::{Session, Work};
+use crate::session::Session;
 use crate::stage::Change;
 use crate::syntax::{LineIndex, Span};
 
@@ -16,7 +16,6 @@ pub fn of_session(
     extra: &[(usize, Leftover)],
     notes: &[(usize, Leftover)],
     deleted: &[Deleted],
-    found: &Sources<'_>,
 ) -> Vec<Record> {
     let mut out = Vec::new();
     for (at, work) in session.works.iter().enumerate() {
@@ -61,7 +60,7 @@ pub fn of_session(
                 .filter(|(of, _)| *of == at)
                 .map(|(_, left)| left),
         ) {
-            let span = origin_span(work, left);
+            let span = work.kept_origin(left.span);
             out.push(record(
                 RecordKind::Unresolved,
                 &left.rule,
@@ -104,16 +103,7 @@ pub fn of_session(
             out.push(one);
         }
     }
-    let _ = found;
     out
-}
-
-/// Where a leftover stood in the original. Its span is one of the text before names were changed; origins survive that.
-fn origin_span(work: &Work, left: &Leftover) -> Span {
-    work.origins
-        .get(&(left.span.lo, left.span.hi))
-        .copied()
-        .unwrap_or(left.span)
 }
 
 pub fn changes(session: &Session<'_>, found: &Sources<'_>) -> Vec<Change> {

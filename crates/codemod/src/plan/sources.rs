@@ -9,7 +9,6 @@ use rayon::prelude::*;
 use super::{PlanError, PlanOptions};
 use crate::manifest::{Package, TargetKind, read_packages};
 use crate::record::{Record, RecordKind};
-use crate::rewrite::Rules;
 use crate::rule::Migration;
 use crate::walk::{FileKind, Tree};
 use crate::world::{CrateKind, CrateSpec, Loader, ModId, World};
@@ -258,9 +257,8 @@ impl<'t> Sources<'t> {
     }
 
     /// Whether a module's crate can name what is retired at all.
-    pub fn can_see(&self, world: &World, module: ModId, rules: &Rules) -> bool {
+    pub fn can_see(&self, world: &World, module: ModId) -> bool {
         let krate = &world.crates[world.mods[module].krate];
-        let _ = rules;
         self.seeing.contains(&krate.package)
     }
 

@@ -230,7 +230,7 @@ impl<'a> Cx<'a> {
         let first = *live.first()?;
         let has_cfg = |at: usize| arms[at].attrs.iter().any(|attr| attr.path == "cfg");
         if live.iter().any(|&at| has_cfg(at)) {
-            return self.keep_match(expr, scrutinee, &subject, arms, &outs, &live, braces, &rule);
+            return self.keep_match(scrutinee, &subject, arms, &outs, &live, braces, &rule);
         }
         // One arm that is always taken.
         if let (Kind::Always(bounds), None) = (&outs[first].kind, &arms[first].guard) {
@@ -280,7 +280,7 @@ impl<'a> Cx<'a> {
         {
             return Some(group);
         }
-        self.keep_match(expr, scrutinee, &subject, arms, &outs, &live, braces, &rule)
+        self.keep_match(scrutinee, &subject, arms, &outs, &live, braces, &rule)
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -297,9 +297,7 @@ impl<'a> Cx<'a> {
         if !self.effects_of(subject).is_empty() {
             return None;
         }
-        let eol = trivia::eol(self.text);
         let indent = indent_of(self.text, expr.span.lo).to_owned();
-        let unit = self.indent_unit(expr.span.lo);
         let multi = self.src(expr.span).contains('\n') && !self.all_short(expr, arms, chain);
         let mut text = String::new();
         for (nth, &at) in chain.iter().enumerate() {
@@ -334,7 +332,6 @@ impl<'a> Cx<'a> {
             };
             text.push_str(&self.as_block(&rest, &indent, multi));
         }
-        let _ = (eol, unit);
         let rest = Rest {
             lets: vec![],
             body: Body::Expr(Code {
@@ -374,15 +371,11 @@ impl<'a> Cx<'a> {
             }
         }
         let mut before = self.comments_in(Span::new(lo, arm.span.lo));
-        for attr in &arm.attrs {
-            lo = attr.span.hi;
-        }
         let guard_end = arm
             .guard
             .as_ref()
             .map_or(arm.pat.span.hi, |guard| guard.span.hi);
         before.extend(self.comments_in(Span::new(guard_end, arm.body.span.lo)));
-        let _ = lo;
         let mut end = line_end(text, arm.span.hi);
         if let Some(next) = arms.get(at + 1) {
             end = end.min(next.span.lo);
@@ -406,7 +399,6 @@ impl<'a> Cx<'a> {
     #[allow(clippy::too_many_arguments)]
     fn keep_match(
         &self,
-        expr: &'a Expr,
         scrutinee: &'a Expr,
         subject: &Subject,
         arms: &'a [Arm],
@@ -489,7 +481,6 @@ impl<'a> Cx<'a> {
         }
         // The option that was matched is its payload now.
         self.scrutinee_edits(scrutinee, subject, rule, &mut edits);
-        let _ = expr;
         // Neighbouring extents may touch.
         edits.sort_by_key(|edit| (edit.span.lo, edit.span.hi));
         if edits.is_empty() || edits.iter().any(|edit| self.is_frozen(edit.span)) {

@@ -46,16 +46,6 @@ pub struct BlockText {
 }
 
 impl<'a> Cx<'a> {
-    pub fn indent_unit(&self, at: usize) -> &'static str {
-        if indent_of(self.text, at).contains('\t')
-            || (indent_of(self.text, at).is_empty() && self.text.contains("\n\t"))
-        {
-            "\t"
-        } else {
-            "    "
-        }
-    }
-
     /// What a block holds, with replacements made in it.
     pub fn block_text(&self, block: &Block, edits: &[(Span, String)]) -> BlockText {
         let inside = Span::new(block.span.lo + 1, block.span.hi - 1);

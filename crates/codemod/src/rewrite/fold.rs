@@ -606,12 +606,8 @@ impl<'a> Cx<'a> {
         }
         // Theirs stays: the braces are as they were written.
         let original = self.rope.original();
-        let (lo, hi) = (
-            self.rope.origin(expr.span.lo),
-            self.rope.origin(expr.span.hi - 1) + 1,
-        );
+        let lo = self.rope.origin(expr.span.lo);
         let labelled = original[..lo].trim_end().ends_with(':');
-        let _ = hi;
         if !labelled && (self.is_as_it_was(expr.span) || original[lo..].starts_with('{')) {
             return None;
         }

@@ -195,7 +195,7 @@ impl<'a> Cx<'a> {
                 (member.text == rule.spec.payload)
                     .then(|| Red::Some(self.payload(base, Mode::Place, &rule.spec.rule)))
             }
-            ExprKind::Ref { mutable, inner } => match self.eval_option(inner)? {
+            ExprKind::Ref { mutable, inner } => match self.eval(inner)? {
                 Red::Some(mut payload) => {
                     if payload.mode == Mode::Place {
                         payload.mode = if *mutable { Mode::Mut } else { Mode::Ref };
@@ -257,14 +257,6 @@ impl<'a> Cx<'a> {
             Borrow::Move => Mode::Move,
         };
         Some((retired, Answer::Some(mode)))
-    }
-
-    /// Like [`Self::eval`], and also a local that stands where the option stood: our own edits leave such.
-    fn eval_option(&self, expr: &'a Expr) -> Option<Red> {
-        if let Some(red) = self.eval(expr) {
-            return Some(red);
-        }
-        None
     }
 
     fn payload_value(&self, payload: Payload) -> Red {
@@ -1292,7 +1284,6 @@ impl<'a> Cx<'a> {
         };
         let ExprKind::MethodCall {
             recv,
-            dot,
             method,
             args,
             parens,
@@ -1347,7 +1338,6 @@ impl<'a> Cx<'a> {
             // From the receiver's end, so that a line of its own goes whole.
             return self.edit(Span::new(recv.span.hi, parens.hi), "", rule);
         }
-        let _ = dot;
         let edits = vec![
             Edit::new(method.span, "map", rule),
             Edit::new(expr.span, inner.to_owned(), rule),
@@ -1438,7 +1428,6 @@ impl<'a> Cx<'a> {
             }
             ExprKind::MethodCall {
                 recv,
-                dot,
                 method,
                 args,
                 parens,
@@ -1455,7 +1444,6 @@ impl<'a> Cx<'a> {
                 if target.def != rule.def {
                     return None;
                 }
-                let _ = dot;
                 self.edit(Span::new(recv.span.hi, parens.hi), "", &rule.spec.rule)
             }
             _ => None,

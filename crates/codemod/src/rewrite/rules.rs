@@ -159,12 +159,7 @@ impl Rules {
                     }
                 }
             }
-            let retired: HashSet<DefId> = rules
-                .enums
-                .iter()
-                .map(|rule| rule.def)
-                .chain(rules.wrappers.iter().map(|rule| rule.def))
-                .collect();
+            let retired: HashSet<DefId> = rules.retired_types().map(|it| it.def()).collect();
             for (id, def) in world.defs.iter().enumerate() {
                 if let Some(rule) = rules.deleted_mods.get(&def.module)
                     && !retired.contains(&id)
@@ -207,11 +202,8 @@ impl Rules {
 
     /// The reason that a rule gives for itself.
     pub fn why(&self, rule: &str) -> String {
-        if let Some(found) = self.enums.iter().find(|found| found.spec.rule == rule) {
-            return found.spec.why.clone();
-        }
-        if let Some(found) = self.wrappers.iter().find(|found| found.spec.rule == rule) {
-            return found.spec.why.clone();
+        if let Some(found) = self.retired_types().find(|found| found.rule() == rule) {
+            return found.why().to_owned();
         }
         if let Some(found) = self.brackets.iter().find(|found| found.rule == rule) {
             return found.why.clone();
@@ -224,14 +216,14 @@ impl Rules {
         }
     }
 
+    /// Every retired type, enums before wrappers.
+    pub fn retired_types(&self) -> impl Iterator<Item = Retired<'_>> {
+        let enums = self.enums.iter().map(Retired::Enum);
+        enums.chain(self.wrappers.iter().map(Retired::Wrapper))
+    }
+
     pub fn retired_def(&self, def: DefId) -> Option<Retired<'_>> {
-        if let Some(rule) = self.enums.iter().find(|rule| rule.def == def) {
-            return Some(Retired::Enum(rule));
-        }
-        self.wrappers
-            .iter()
-            .find(|rule| rule.def == def)
-            .map(Retired::Wrapper)
+        self.retired_types().find(|retired| retired.def() == def)
     }
 
     /// The retired type behind references and smart pointers.

@@ -198,7 +198,7 @@ impl World {
             // `Self::Item`, `T::Item`: an associated type.
             let base = match res {
                 Res::SelfTy => ctx.self_ty.cloned().unwrap_or(Type::Unknown),
-                Res::Def(def) => self.def_type(def, args, ctx, depth),
+                Res::Def(def) => self.def_type(def, args, depth),
                 _ => return Type::Unknown,
             };
             let name = &path.segs[n].name.text;
@@ -209,7 +209,7 @@ impl World {
 
     fn res_type(&self, res: Res, args: Vec<Type>, ctx: &TypeCtx<'_>, depth: usize) -> Type {
         match res {
-            Res::Def(def) => self.def_type(def, args, ctx, depth),
+            Res::Def(def) => self.def_type(def, args, depth),
             Res::SelfTy => ctx.self_ty.cloned().unwrap_or(Type::Unknown),
             Res::Prim(name) => Type::Prim(name),
             Res::Param(name) => Type::Param(name),
@@ -220,7 +220,7 @@ impl World {
         }
     }
 
-    fn def_type(&self, def: DefId, mut args: Vec<Type>, ctx: &TypeCtx<'_>, depth: usize) -> Type {
+    fn def_type(&self, def: DefId, mut args: Vec<Type>, depth: usize) -> Type {
         let generics = match &self.defs[def].kind {
             DefKind::Struct { generics, .. }
             | DefKind::Enum { generics, .. }
@@ -246,7 +246,6 @@ impl World {
             };
             args.push(ty);
         }
-        let _ = ctx;
         match &self.defs[def].kind {
             DefKind::Alias { ty, .. } if depth < 32 => {
                 let inner = self.lower_ty_depth(&home, ty, depth + 1);
