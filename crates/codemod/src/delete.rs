@@ -12,7 +12,7 @@ use crate::rewrite::Cx;
 use crate::rewrite::nodes::Parent;
 use crate::session::{Broken, Session};
 use crate::syntax::trivia::{line_end, line_start, next_line, starts_line};
-use crate::syntax::{ExprKind, Item, ItemKind, MacroArgs, Span};
+use crate::syntax::{ExprKind, ItemKind, MacroArgs, Span};
 use crate::tidy::with_comments;
 use crate::world::{CrateId, CrateKind, FileId, ModId, Res};
 
@@ -712,14 +712,18 @@ fn users_of(
                 );
             }
             for (item, _) in &cx.nodes.items {
-                use_paths(item, &mut |names, leading, span| {
-                    check(
-                        context,
-                        leading,
-                        &names.iter().map(String::as_str).collect::<Vec<_>>(),
-                        span,
-                    )
-                });
+                let ItemKind::Use(it) = &item.kind else {
+                    continue;
+                };
+                for leaf in it.tree.leaves() {
+                    let mut names: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
+                    if leaf.is_glob() {
+                        names.push("*");
+                    } else if leaf.is_self {
+                        names.push("self");
+                    }
+                    check(context, it.leading_colon, &names, leaf.span);
+                }
             }
             found
         });
@@ -733,40 +737,6 @@ fn users_of(
     out.sort();
     out.dedup();
     out
-}
-
-fn use_paths(item: &Item, visit: &mut dyn FnMut(&[String], bool, Span)) {
-    use crate::syntax::{UseKind, UseTree};
-    fn walk(
-        tree: &UseTree,
-        prefix: &mut Vec<String>,
-        leading: bool,
-        visit: &mut dyn FnMut(&[String], bool, Span),
-    ) {
-        match &tree.kind {
-            UseKind::Path { name, rest } => {
-                prefix.push(name.text.clone());
-                walk(rest, prefix, leading, visit);
-                prefix.pop();
-            }
-            UseKind::Group { items } => items
-                .iter()
-                .for_each(|tree| walk(tree, prefix, leading, visit)),
-            UseKind::Name(name) | UseKind::Rename { name, .. } => {
-                prefix.push(name.text.clone());
-                visit(prefix, leading, tree.span);
-                prefix.pop();
-            }
-            UseKind::Glob => {
-                prefix.push("*".into());
-                visit(prefix, leading, tree.span);
-                prefix.pop();
-            }
-        }
-    }
-    if let ItemKind::Use(it) = &item.kind {
-        walk(&it.tree, &mut vec![], it.leading_colon, visit);
-    }
 }
 
 /// `mod x;` items whose file this run deleted, and inline modules that it emptied.

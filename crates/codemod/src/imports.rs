@@ -8,7 +8,7 @@ mod layout;
 
 use crate::edit::Edit;
 use crate::rewrite::Cx;
-use crate::syntax::{Item, ItemKind, Span, UseKind, UseTree, Vis, trivia};
+use crate::syntax::{Item, ItemKind, Span, UseKind, UseLeaf, UseTree, Vis, trivia};
 use crate::world::{ModId, Ns, Res, Scope};
 
 pub use layout::Order;
@@ -91,15 +91,12 @@ pub fn import_written(cx: &Cx<'_>, items: &[Item], module: ModId, path: &[&str])
     scope.place(&[&path])
 }
 
-/// A leaf of a `use` with its whole path.
+/// A leaf of a `use` with its item.
 #[derive(Debug)]
 struct Leaf<'a> {
     item: &'a Item,
     leading_colon: bool,
-    path: Vec<String>,
-    /// What it binds; none for a glob and for `as _`.
-    binds: Option<String>,
-    is_glob: bool,
+    leaf: UseLeaf,
 }
 
 struct ModuleImports<'c, 'a> {
@@ -144,11 +141,12 @@ impl<'c> ModuleImports<'c, '_> {
     }
 
     fn same(&self, leaf: &Leaf<'_>, path: &[String], target: &Res) -> bool {
-        if leaf.path == path {
+        if leaf.leaf.path == path {
             return true;
         }
         // `ml_dqn::Phase` and `ml_cuda::Phase` are one.
-        matches!(target, Res::Def(_)) && self.resolve(leaf.leading_colon, &leaf.path) == *target
+        matches!(target, Res::Def(_))
+            && self.resolve(leaf.leading_colon, &leaf.leaf.path) == *target
     }
 
     fn in_scope(&self, path: &[String]) -> Option<String> {
@@ -162,10 +160,10 @@ impl<'c> ModuleImports<'c, '_> {
         let leaves = leaves(self.items);
         let named = leaves
             .iter()
-            .filter(|leaf| !has_cfg(leaf.item) && !leaf.is_glob);
+            .filter(|leaf| !has_cfg(leaf.item) && !leaf.leaf.is_glob());
         let mut found = named
             .filter(|leaf| self.same(leaf, path, &target))
-            .filter_map(|leaf| leaf.binds.clone());
+            .filter_map(|leaf| leaf.leaf.name().map(str::to_owned));
         if let Some(name) = found.next() {
             return Some(name);
         }
@@ -175,12 +173,12 @@ impl<'c> ModuleImports<'c, '_> {
         }
         for leaf in leaves
             .iter()
-            .filter(|leaf| leaf.is_glob && !has_cfg(leaf.item))
+            .filter(|leaf| leaf.leaf.is_glob() && !has_cfg(leaf.item))
         {
-            if leaf.path == path[..path.len() - 1] {
+            if leaf.leaf.path == path[..path.len() - 1] {
                 return Some(last.clone());
             }
-            let Res::Mod(inner) = self.resolve(leaf.leading_colon, &leaf.path) else {
+            let Res::Mod(inner) = self.resolve(leaf.leading_colon, &leaf.leaf.path) else {
                 continue;
             };
             if matches!(target, Res::Def(_))
@@ -249,7 +247,11 @@ impl<'c> ModuleImports<'c, '_> {
             .filter(|item| is_type_like(item))
             .filter_map(|item| item.name.as_ref().map(|name| name.text.clone()));
         declared
-            .chain(leaves(self.items).into_iter().filter_map(|leaf| leaf.binds))
+            .chain(
+                leaves(self.items)
+                    .into_iter()
+                    .filter_map(|leaf| leaf.leaf.name().map(str::to_owned)),
+            )
             .collect()
     }
 
@@ -419,7 +421,7 @@ impl<'c> ModuleImports<'c, '_> {
     fn one_per_line(&self, first: &str) -> bool {
         let singles = leaves(self.items)
             .into_iter()
-            .filter(|leaf| leaf.path.first().is_some_and(|seg| seg == first))
+            .filter(|leaf| leaf.leaf.path.first().is_some_and(|seg| seg == first))
             .count();
         !self.uses_groups() && singles > 1
     }
@@ -478,61 +480,15 @@ fn is_type_like(item: &Item) -> bool {
 }
 
 fn leaves(items: &[Item]) -> Vec<Leaf<'_>> {
-    fn walk<'a>(
-        item: &'a Item,
-        leading_colon: bool,
-        tree: &'a UseTree,
-        prefix: &mut Vec<String>,
-        out: &mut Vec<Leaf<'a>>,
-    ) {
-        let below = |prefix: &[String], name: &str| {
-            prefix
-                .iter()
-                .cloned()
-                .chain(std::iter::once(name.to_owned()))
-                .collect::<Vec<_>>()
-        };
-        let mut push = |path: Vec<String>, binds: Option<String>, is_glob: bool| {
-            out.push(Leaf {
-                item,
-                leading_colon,
-                path,
-                binds,
-                is_glob,
-            })
-        };
-        match &tree.kind {
-            UseKind::Path { name, rest } => {
-                prefix.push(name.text.clone());
-                walk(item, leading_colon, rest, prefix, out);
-                prefix.pop();
-            }
-            UseKind::Name(name) if name.text == "self" && !prefix.is_empty() => {
-                push(prefix.clone(), prefix.last().cloned(), false)
-            }
-            UseKind::Name(name) => push(below(prefix, &name.text), Some(name.text.clone()), false),
-            UseKind::Rename { name, rename } => {
-                let path = if name.text == "self" && !prefix.is_empty() {
-                    prefix.clone()
-                } else {
-                    below(prefix, &name.text)
-                };
-                push(
-                    path,
-                    (rename.text != "_").then(|| rename.text.clone()),
-                    false,
-                );
-            }
-            UseKind::Glob => push(prefix.clone(), None, true),
-            UseKind::Group { items } => items
-                .iter()
-                .for_each(|inner| walk(item, leading_colon, inner, prefix, out)),
-        }
-    }
     let mut out = Vec::new();
     for item in items {
         if let ItemKind::Use(it) = &item.kind {
-            walk(item, it.leading_colon, &it.tree, &mut vec![], &mut out);
+            let leading_colon = it.leading_colon;
+            out.extend(it.tree.leaves().into_iter().map(|leaf| Leaf {
+                item,
+                leading_colon,
+                leaf,
+            }));
         }
     }
     out

@@ -340,18 +340,9 @@ fn orphans(world: &World, rules: &Rules, found: &sources::Sources<'_>) -> Vec<Re
             Err(_) => continue,
         };
         let index = crate::syntax::LineIndex::new(&text);
-        let (line, column) = index.line_column(&text, at);
-        let mut record = sources::file_record(
-            crate::record::RecordKind::Unresolved,
-            path,
-            &reason,
-            Some(hint),
-        );
-        record.line = line;
-        record.column = column;
-        record.byte_start = at;
-        record.byte_end = at;
-        record.source = index.line_span(&text, line).text(&text).to_owned();
+        let kind = crate::record::RecordKind::Unresolved;
+        let mut record = records::located(kind, path, (&text, &index), Span::new(at, at), &reason);
+        record.suggestion = Some(hint.to_owned());
         out.push(record);
     }
     out
@@ -392,20 +383,11 @@ fn unused_members(session: &mut Session<'_>) -> Vec<Record> {
         let original = work.rope.original();
         let index = crate::syntax::LineIndex::new(original);
         for (origin, text) in found {
-            let mut record = sources::file_record(
-                crate::record::RecordKind::Note,
-                &work.path,
-                &text,
-                Some("remove it if nothing else needs it"),
-            );
-            (record.line, record.column) = index.line_column(original, origin);
-            record.byte_start = origin;
-            record.byte_end = origin;
+            let kind = crate::record::RecordKind::Note;
+            let place = Span::new(origin, origin);
+            let mut record = records::located(kind, &work.path, (original, &index), place, &text);
             record.rule = "unused".into();
-            record.source = index
-                .line_span(original, record.line)
-                .text(original)
-                .to_owned();
+            record.suggestion = Some("remove it if nothing else needs it".to_owned());
             out.push(record);
         }
     }

@@ -6,7 +6,7 @@ use super::count_idents;
 use crate::edit::{Edit, EditGroup};
 use crate::rewrite::Cx;
 use crate::syntax::trivia::{self, indent_of, line_end, line_start, next_line, starts_line};
-use crate::syntax::{Block, Item, ItemKind, Span, StmtKind, UseKind, UseTree, Vis};
+use crate::syntax::{Binds, Block, Item, ItemKind, Span, StmtKind, UseKind, UseLeaf, UseTree, Vis};
 use crate::world::{DefId, ModId, Ns, Res, Scope};
 
 /// A module or block with imports of its own.
@@ -147,6 +147,7 @@ fn block<'f>(body: &'f Block, module: ModId, out: &mut Vec<UseScope<'f>>) {
     }
 }
 
+/// A leaf with what its item says of it.
 #[derive(Debug, Clone)]
 struct Leaf {
     span: Span,
@@ -164,60 +165,21 @@ fn leaves(item: &Item) -> Vec<Leaf> {
     let ItemKind::Use(it) = &item.kind else {
         return vec![];
     };
-    let mut out = Vec::new();
     let has_cfg = item.attrs.iter().any(|attr| attr.path == "cfg");
-    fn walk(tree: &UseTree, prefix: &mut Vec<String>, base: &Leaf, out: &mut Vec<Leaf>) {
-        let leaf = |name: &str, path: Vec<String>, has_alias: bool, is_glob: bool| Leaf {
-            span: tree.span,
-            name: name.to_owned(),
-            path,
-            has_alias,
-            is_glob,
-            ..base.clone()
-        };
-        match &tree.kind {
-            UseKind::Path { name, rest } => {
-                prefix.push(name.text.clone());
-                walk(rest, prefix, base, out);
-                prefix.pop();
-            }
-            UseKind::Name(name) if name.text == "self" && !prefix.is_empty() => {
-                out.push(leaf(
-                    prefix.last().map_or("", String::as_str),
-                    prefix.clone(),
-                    false,
-                    false,
-                ));
-            }
-            UseKind::Name(name) => {
-                let path = prefix.iter().cloned().chain([name.text.clone()]).collect();
-                out.push(leaf(&name.text, path, false, false));
-            }
-            UseKind::Rename { name, rename } => {
-                let own = (name.text != "self" || prefix.is_empty()).then(|| name.text.clone());
-                out.push(leaf(
-                    &rename.text,
-                    prefix.iter().cloned().chain(own).collect(),
-                    true,
-                    false,
-                ));
-            }
-            UseKind::Glob => out.push(leaf("", prefix.clone(), false, true)),
-            UseKind::Group { items } => items.iter().for_each(|tree| walk(tree, prefix, base, out)),
-        }
-    }
-    let base = Leaf {
-        span: item.span,
-        name: String::new(),
-        path: vec![],
-        has_alias: false,
-        is_glob: false,
+    let leaf = |leaf: UseLeaf| Leaf {
+        span: leaf.span,
+        path: leaf.path,
+        has_alias: matches!(leaf.binds, Binds::Rename(_)),
+        is_glob: leaf.binds == Binds::Glob,
         leading_colon: it.leading_colon,
         vis: item.vis.clone(),
         has_cfg,
+        name: match leaf.binds {
+            Binds::Name(name) | Binds::Rename(name) => name,
+            Binds::Glob => String::new(),
+        },
     };
-    walk(&it.tree, &mut vec![], &base, &mut out);
-    out
+    it.tree.leaves().into_iter().map(leaf).collect()
 }
 
 /// What becomes of a leaf.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::sources::Sources;
+use super::sources::{Sources, file_record};
 use crate::delete::Deleted;
 use crate::leftover::Leftover;
 use crate::record::{Record, RecordKind};
@@ -23,25 +23,10 @@ pub fn of_session(
         let index = LineIndex::new(original);
         let record =
             |kind: RecordKind, rule: &str, span: Span, reason: &str, suggestion: Option<String>| {
-                let (line, column) = index.line_column(original, span.lo.min(original.len()));
-                Record {
-                    kind,
-                    rule: rule.to_owned(),
-                    file: work.path.clone(),
-                    line,
-                    column,
-                    byte_start: span.lo,
-                    byte_end: span.hi,
-                    source: index
-                        .line_span(original, line)
-                        .text(original)
-                        .trim_start_matches('\u{feff}')
-                        .to_owned(),
-                    before: None,
-                    after: None,
-                    reason: reason.to_owned(),
-                    suggestion,
-                }
+                let mut one = located(kind, &work.path, (original, &index), span, reason);
+                one.rule = rule.to_owned();
+                one.suggestion = suggestion;
+                one
             };
         if let Some(refused) = &work.refused
             && !work.keep
@@ -104,6 +89,22 @@ pub fn of_session(
         }
     }
     out
+}
+
+/// A record of a place in a text.
+pub fn located(
+    kind: RecordKind,
+    path: &str,
+    (text, index): (&str, &LineIndex),
+    span: Span,
+    reason: &str,
+) -> Record {
+    let mut one = file_record(kind, path, reason, None);
+    (one.line, one.column) = index.line_column(text, span.lo.min(text.len()));
+    (one.byte_start, one.byte_end) = (span.lo, span.hi);
+    let line = index.line_span(text, one.line).text(text);
+    one.source = line.trim_start_matches('\u{feff}').to_owned();
+    one
 }
 
 pub fn changes(session: &Session<'_>, found: &Sources<'_>) -> Vec<Change> {

@@ -7,6 +7,8 @@ pub mod lower;
 pub mod source;
 pub mod tree;
 pub mod trivia;
+mod uses;
 
 pub use source::{LineIndex, ParseFailure, STACK_BYTES, on_big_stack, parse};
 pub use tree::*;
+pub use uses::{Binds, UseLeaf};

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use super::*;
-use crate::syntax::{ItemKind, UseKind, UseTree, parse};
+use crate::syntax::{ItemKind, UseItem, UseLeaf, parse};
 
 /// What the world is built from: a target of a package.
 #[derive(Debug, Clone)]
@@ -310,40 +310,17 @@ impl World {
                     self.merge_items(child, file, it.items.as_deref().unwrap_or(&[]));
                 }
                 (ItemKind::Use(it), _) => {
-                    let mut leaves = Vec::new();
-                    flatten_use(&it.tree, &mut vec![], &mut leaves);
-                    for leaf in leaves {
-                        match leaf {
-                            Leaf::Name { name, path, span } if !present.contains(&name) => {
-                                let kind = EntryKind::Use {
-                                    leading_colon: it.leading_colon,
-                                    path,
-                                };
-                                let entry = Entry {
-                                    vis: item.vis.clone(),
-                                    kind,
-                                    span,
-                                    file,
-                                };
-                                self.mods[module]
-                                    .entries
-                                    .entry(name)
-                                    .or_default()
-                                    .push(entry);
-                            }
-                            Leaf::Glob { path, span } => {
-                                let glob = Glob {
-                                    vis: item.vis.clone(),
-                                    leading_colon: it.leading_colon,
-                                    path,
-                                    span,
-                                    file,
-                                };
-                                self.mods[module].globs.push(glob);
-                            }
-                            Leaf::Name { .. } => {}
+                    let (names, globs) = brought(it, &item.vis, file);
+                    for (name, entry) in names {
+                        if !present.contains(&name) {
+                            self.mods[module]
+                                .entries
+                                .entry(name)
+                                .or_default()
+                                .push(entry);
                         }
                     }
+                    self.mods[module].globs.extend(globs);
                 }
                 (ItemKind::Impl(_), _) => self.add_item(module, file, item, "", "", None),
                 (_, Some((name, _))) if !present.contains(&name.to_owned()) => {
@@ -382,39 +359,15 @@ impl World {
         let span = item.span;
         match &item.kind {
             ItemKind::Use(it) => {
-                let mut leaves = Vec::new();
-                flatten_use(&it.tree, &mut vec![], &mut leaves);
-                for leaf in leaves {
-                    match leaf {
-                        Leaf::Name { name, path, span } => {
-                            let kind = EntryKind::Use {
-                                leading_colon: it.leading_colon,
-                                path,
-                            };
-                            let entry = Entry {
-                                vis: item.vis.clone(),
-                                kind,
-                                span,
-                                file,
-                            };
-                            self.mods[module]
-                                .entries
-                                .entry(name)
-                                .or_default()
-                                .push(entry);
-                        }
-                        Leaf::Glob { path, span } => {
-                            let glob = Glob {
-                                vis: item.vis.clone(),
-                                leading_colon: it.leading_colon,
-                                path,
-                                span,
-                                file,
-                            };
-                            self.mods[module].globs.push(glob);
-                        }
-                    }
+                let (names, globs) = brought(it, &item.vis, file);
+                for (name, entry) in names {
+                    self.mods[module]
+                        .entries
+                        .entry(name)
+                        .or_default()
+                        .push(entry);
                 }
+                self.mods[module].globs.extend(globs);
             }
             ItemKind::ExternCrate { krate, .. } => {
                 let Some((name, _)) = item_name(item) else {
@@ -787,67 +740,31 @@ fn getter_calls(body: &syntax::Block) -> Option<Vec<String>> {
     reads(expr, &mut calls).then_some(calls)
 }
 
-enum Leaf {
-    Name {
-        name: String,
-        path: Vec<String>,
-        span: Span,
-    },
-    Glob {
-        path: Vec<String>,
-        span: Span,
-    },
-}
-
-/// Each leaf of a `use` tree with its whole path.
-fn flatten_use(tree: &UseTree, prefix: &mut Vec<String>, out: &mut Vec<Leaf>) {
-    match &tree.kind {
-        UseKind::Path { name, rest } => {
-            prefix.push(name.text.clone());
-            flatten_use(rest, prefix, out);
-            prefix.pop();
-        }
-        UseKind::Name(name) => {
-            let mut path = prefix.clone();
-            if name.text == "self" && !prefix.is_empty() {
-                let name = prefix.last().cloned().unwrap_or_default();
-                out.push(Leaf::Name {
-                    name,
-                    path,
-                    span: tree.span,
-                });
-            } else {
-                path.push(name.text.clone());
-                out.push(Leaf::Name {
-                    name: name.text.clone(),
-                    path,
-                    span: tree.span,
-                });
-            }
-        }
-        UseKind::Rename { name, rename } => {
-            let mut path = prefix.clone();
-            if name.text != "self" || prefix.is_empty() {
-                path.push(name.text.clone());
-            }
-            if rename.text != "_" {
-                out.push(Leaf::Name {
-                    name: rename.text.clone(),
-                    path,
-                    span: tree.span,
-                });
-            }
-        }
-        UseKind::Glob => out.push(Leaf::Glob {
-            path: prefix.clone(),
-            span: tree.span,
-        }),
-        UseKind::Group { items } => {
-            for item in items {
-                flatten_use(item, prefix, out);
-            }
-        }
-    }
+/// The names and globs that a `use` brings.
+fn brought(it: &UseItem, vis: &Vis, file: FileId) -> (Vec<(String, Entry)>, Vec<Glob>) {
+    let (globs, names): (Vec<_>, Vec<_>) = it.tree.leaves().into_iter().partition(UseLeaf::is_glob);
+    let globs = globs.into_iter().map(|leaf| Glob {
+        vis: vis.clone(),
+        leading_colon: it.leading_colon,
+        path: leaf.path,
+        span: leaf.span,
+        file,
+    });
+    let names = names.into_iter().filter_map(|leaf| {
+        let name = leaf.name()?.to_owned();
+        let kind = EntryKind::Use {
+            leading_colon: it.leading_colon,
+            path: leaf.path,
+        };
+        let entry = Entry {
+            vis: vis.clone(),
+            kind,
+            span: leaf.span,
+            file,
+        };
+        Some((name, entry))
+    });
+    (names.collect(), globs.collect())
 }
 
 /// What the items of a block bring into scope.
@@ -856,33 +773,11 @@ pub(super) fn block_scope<'a>(items: impl Iterator<Item = &'a Item>, file: FileI
     for item in items {
         match (&item.kind, item_name(item)) {
             (ItemKind::Use(it), _) => {
-                let mut leaves = Vec::new();
-                flatten_use(&it.tree, &mut vec![], &mut leaves);
-                for leaf in leaves {
-                    match leaf {
-                        Leaf::Name { name, path, span } => {
-                            let kind = EntryKind::Use {
-                                leading_colon: it.leading_colon,
-                                path,
-                            };
-                            scope.entries.entry(name).or_default().push(Entry {
-                                vis: Vis::Private,
-                                kind,
-                                span,
-                                file,
-                            });
-                        }
-                        Leaf::Glob { path, span } => {
-                            scope.globs.push(Glob {
-                                vis: Vis::Private,
-                                leading_colon: it.leading_colon,
-                                path,
-                                span,
-                                file,
-                            });
-                        }
-                    }
+                let (names, globs) = brought(it, &Vis::Private, file);
+                for (name, entry) in names {
+                    scope.entries.entry(name).or_default().push(entry);
                 }
+                scope.globs.extend(globs);
             }
             (ItemKind::Fn(f), Some((name, _))) => {
                 scope
