@@ -21,14 +21,7 @@
 // Activations stay in shared memory, in place. One producer thread streams x and the weights from L2 through a ring of five
 // 24 KB slots (192 output rows by 64 k). The last layer takes H3 straight from the accumulators. Two more warps store the
 // saved activations from shared memory.
-typedef unsigned char uint8_t;
-typedef unsigned int uint32_t;
-typedef unsigned long long uint64_t;
-
-// As cuda.h has it, which NVRTC does not bring.
-struct alignas(64) CUtensorMap {
-    uint64_t opaque[16];
-};
+#include "hopper.cuh"
 
 constexpr int HID = 384, OUTN = 48;
 constexpr int TM = 128;                       // rows a block
@@ -49,91 +42,6 @@ struct Maps {
     CUtensorMap x0, x1, w1a, w1b, w2, w3, w4, h1, h2, h3;
 };
 
-__device__ __forceinline__ uint32_t s32(const void* p) { return (uint32_t)__cvta_generic_to_shared(p); }
-__device__ __forceinline__ void mbar_init(uint32_t b, uint32_t n) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(b), "r"(n) : "memory");
-}
-__device__ __forceinline__ void mbar_expect(uint32_t b, uint32_t bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(b), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void mbar_arrive(uint32_t b) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(b) : "memory");
-}
-__device__ __forceinline__ void mbar_wait(uint32_t b, uint32_t parity) {
-    asm volatile("{\n.reg .pred p;\nL_%=:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@p bra D_%=;\nbra L_%=;\nD_%=:\n}\n"
-                 ::"r"(b), "r"(parity) : "memory");
-}
-__device__ __forceinline__ void tma_load(uint32_t dst, const CUtensorMap* m, int c, int r, uint32_t bar) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-                 ::"r"(dst), "l"(m), "r"(c), "r"(r), "r"(bar) : "memory");
-}
-__device__ __forceinline__ void tma_store(const CUtensorMap* m, int c, int r, uint32_t src) {
-    // Saved activations are read once, much later: they leave L2 first.
-    asm volatile("{\n.reg .b64 pol;\ncreatepolicy.fractional.L2::evict_first.b64 pol, 1.0;\n"
-                 "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%1, %2}], [%3], pol;\n}\n"
-                 ::"l"(m), "r"(c), "r"(r), "r"(src) : "memory");
-}
-__device__ __forceinline__ void stmatrix4(uint32_t a, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(a), "r"(r0), "r"(r1), "r"(r2), "r"(r3) : "memory");
-}
-__device__ __forceinline__ uint32_t relu_pack(float lo, float hi) {
-    uint32_t d;
-    asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(hi), "f"(lo));
-    return d;
-}
-__device__ __forceinline__ void wg_bar(int wg) { asm volatile("bar.sync %0, 128;" ::"r"(wg + 1) : "memory"); }
-__device__ __forceinline__ void wg_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wg_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int N> __device__ __forceinline__ void wg_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
-template <int N> __device__ __forceinline__ void pin(float (&d)[N]) {
-#pragma unroll
-    for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
-}
-// K-major shared-memory matrix descriptors; +2 advances k by 16 inside the 128-byte swizzle atom.
-__device__ __forceinline__ uint64_t desc128(uint32_t a) {
-    return (uint64_t)((a & 0x3FFFF) >> 4) | (1ull << 16) | (uint64_t(1024 >> 4) << 32) | (1ull << 62);
-}
-__device__ __forceinline__ uint64_t desc32(uint32_t a) {
-    return (uint64_t)((a & 0x3FFFF) >> 4) | (1ull << 16) | (uint64_t(256 >> 4) << 32) | (3ull << 62);
-}
-
-__device__ __forceinline__ void wgmma_n192(float (&d)[96], uint64_t a, uint64_t b) {
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "
-        "%96, %97, p, 1, 1, 0, 0;\n}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63]),
-          "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67]), "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71]),
-          "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75]), "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79]),
-          "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83]), "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87]),
-          "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91]), "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
-        : "l"(a), "l"(b), "r"(1));
-}
-
-__device__ __forceinline__ void wgmma_n48_rs(float (&d)[24], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint64_t b) {
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %29, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n48k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, "
-        "%12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23}, "
-        "{%24, %25, %26, %27}, %28, p, 1, 1, 0;\n}\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
-        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(1));
-}
-
 // bias in shared memory is permuted so that a thread reads its four values of 16 columns as one float4:
 // position 16 p + 4 t + {0,1,2,3} holds columns 16 p + 2 t + {0, 1, 8, 9}.
 template <int N> __device__ __forceinline__ void bias_init(float (&d)[N], const float* b, int t) {
@@ -146,7 +54,8 @@ template <int N> __device__ __forceinline__ void bias_init(float (&d)[N], const 
 }
 
 template <bool SAVE>
-__device__ __forceinline__ void forward_tiles(const Maps& m, const float* __restrict__ bias, float* __restrict__ out, int rows, int iters) {
+__device__ __forceinline__ void forward_tiles(const Maps& m, const float* __restrict__ bias, float* __restrict__ out, uint32_t* __restrict__ masks,
+                                              int rows, int iters) {
     extern __shared__ uint8_t raw[];
     uint8_t* sm = raw + ((1024 - (s32(raw) & 1023)) & 1023);
     const uint32_t base = s32(sm);
@@ -238,13 +147,25 @@ __device__ __forceinline__ void forward_tiles(const Maps& m, const float* __rest
         };
         auto next = [&]() { if (++s == SLOTS) { s = 0; ph ^= 1; } };
         float acc0[96], acc1[96];
-        auto store_half = [&](float (&d)[96], int h) {
+        // Of `bits`, the three words of half h: which of its values are positive.
+        auto store_half = [&](float (&d)[96], int h, uint32_t (&bits)[6]) {
 #pragma unroll
             for (int p = 0; p < 12; p++) {
                 const int q = h * 12 + p;
-                stmatrix4(soff[q & 3] + (q >> 2) * 8192, relu_pack(d[8 * p], d[8 * p + 1]), relu_pack(d[8 * p + 2], d[8 * p + 3]),
-                          relu_pack(d[8 * p + 4], d[8 * p + 5]), relu_pack(d[8 * p + 6], d[8 * p + 7]));
+                uint32_t v[4];
+#pragma unroll
+                for (int j = 0; j < 4; j++) {
+                    v[j] = relu_pack(d[8 * p + 2 * j], d[8 * p + 2 * j + 1]);
+                    if (SAVE) note_positive(bits[h * 3 + p / 4], v[j], 4 * (p % 4) + j);
+                }
+                stmatrix4(soff[q & 3] + (q >> 2) * 8192, v[0], v[1], v[2], v[3]);
             }
+        };
+        auto save_bits = [&](uint32_t (&bits)[6], int layer, int row0) {
+            if (row0 >= rows) return;
+            uint32_t* to = masks + ((size_t)(layer * ((rows + 63) / 64) + row0 / 64) * 6) * 128 + (tid & 127);
+#pragma unroll
+            for (int i = 0; i < 6; i++) to[i * 128] = bits[i];
         };
         bias_init(acc0, sbias, t);
         bias_init(acc1, sbias + 192, t);
@@ -262,20 +183,20 @@ __device__ __forceinline__ void forward_tiles(const Maps& m, const float* __rest
                 wg_fence();
                 { const uint64_t b = desc128(base + s * SLOT_BYTES);
 #pragma unroll
-                  for (int k = 0; k < 4; k++) wgmma_n192(acc0, ax + 2 * k, b + 2 * k); }
+                  for (int k = 0; k < 4; k++) wgmma_n192<0, 0>(acc0, ax + 2 * k, b + 2 * k, 1); }
                 wg_commit();
                 const uint32_t sa = s; next();
                 mbar_wait(full + 8 * s, ph);
                 wg_fence();
                 { const uint64_t b = desc128(base + s * SLOT_BYTES);
 #pragma unroll
-                  for (int k = 0; k < 4; k++) wgmma_n192(acc1, ax + 2 * k, b + 2 * k); }
+                  for (int k = 0; k < 4; k++) wgmma_n192<0, 0>(acc1, ax + 2 * k, b + 2 * k, 1); }
                 wg_commit();
                 const uint32_t sb = s; next();
                 mbar_wait(full + 8 * s, ph);
                 wg_fence();
-                wgmma_n192(acc0, ay, desc32(base + s * SLOT_BYTES));
-                wgmma_n192(acc1, ay, desc32(base + s * SLOT_BYTES + 192 * 32));
+                wgmma_n192<0, 0>(acc0, ay, desc32(base + s * SLOT_BYTES), 1);
+                wgmma_n192<0, 0>(acc1, ay, desc32(base + s * SLOT_BYTES + 192 * 32), 1);
                 wg_commit(); wg_wait<0>();
                 release(sx); release(sa); release(sb); release(s); next();
                 if (wg == 0) asm volatile("bar.arrive 8, 256;" ::: "memory");
@@ -286,8 +207,10 @@ __device__ __forceinline__ void forward_tiles(const Maps& m, const float* __rest
             for (int l = 0; l < 2; l++) {
                 // hidden layer l of this tile: accumulators -> shared memory (in place over the one before)
                 a_free();
-                store_half(acc0, 0);
-                store_half(acc1, 1);
+                uint32_t bits[6] = {0, 0, 0, 0, 0, 0};
+                store_half(acc0, 0, bits);
+                store_half(acc1, 1, bits);
+                if (SAVE) save_bits(bits, l, row0);
                 asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
                 bias_init(acc0, sbias + (l + 1) * HID, t);
                 bias_init(acc1, sbias + (l + 1) * HID + 192, t);
@@ -301,13 +224,13 @@ __device__ __forceinline__ void forward_tiles(const Maps& m, const float* __rest
                     wg_fence();
                     { const uint64_t b = desc128(base + s * SLOT_BYTES);
 #pragma unroll
-                      for (int k = 0; k < 4; k++) wgmma_n192(acc0, a + 2 * k, b + 2 * k); }
+                      for (int k = 0; k < 4; k++) wgmma_n192<0, 0>(acc0, a + 2 * k, b + 2 * k, 1); }
                     wg_commit(); wg_wait<1>(); if (i) release(sp); sp = s; next();
                     mbar_wait(full + 8 * s, ph);
                     wg_fence();
                     { const uint64_t b = desc128(base + s * SLOT_BYTES);
 #pragma unroll
-                      for (int k = 0; k < 4; k++) wgmma_n192(acc1, a + 2 * k, b + 2 * k); }
+                      for (int k = 0; k < 4; k++) wgmma_n192<0, 0>(acc1, a + 2 * k, b + 2 * k, 1); }
                     wg_commit(); wg_wait<1>(); release(sp); sp = s; next();
                 }
                 wg_wait<0>(); release(sp);
@@ -320,6 +243,10 @@ __device__ __forceinline__ void forward_tiles(const Maps& m, const float* __rest
 #pragma unroll
             for (int i = 0; i < 48; i++) { p[48 + i] = relu_pack(acc1[2 * i], acc1[2 * i + 1]); }
             if (SAVE) {
+                uint32_t bits[6] = {0, 0, 0, 0, 0, 0};
+#pragma unroll
+                for (int i = 0; i < 96; i++) note_positive(bits[i / 16], p[i], i % 16);
+                save_bits(bits, 2, row0);
                 a_free();
 #pragma unroll
                 for (int q = 0; q < 24; q++) stmatrix4(soff[q & 3] + (q >> 2) * 8192, p[4 * q], p[4 * q + 1], p[4 * q + 2], p[4 * q + 3]);
@@ -357,9 +284,9 @@ __device__ __forceinline__ void forward_tiles(const Maps& m, const float* __rest
 
 extern "C" __global__ void __launch_bounds__(384, 1)
     fused_forward(const __grid_constant__ Maps maps, const float* bias, float* out, int rows, int iters) {
-    forward_tiles<false>(maps, bias, out, rows, iters);
+    forward_tiles<false>(maps, bias, out, nullptr, rows, iters);
 }
 extern "C" __global__ void __launch_bounds__(384, 1)
-    fused_forward_save(const __grid_constant__ Maps maps, const float* bias, float* out, int rows, int iters) {
-    forward_tiles<true>(maps, bias, out, rows, iters);
+    fused_forward_save(const __grid_constant__ Maps maps, const float* bias, float* out, uint32_t* masks, int rows, int iters) {
+    forward_tiles<true>(maps, bias, out, masks, rows, iters);
 }

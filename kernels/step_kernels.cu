@@ -21,16 +21,17 @@ struct StepState {
     u64 skipped_in_row;   // of them, since the last update
     float loss;           // of the newest step
     float grad_norm;      // of the newest step, before clipping
-    float learning_rate;  // of the newest step
-    float clip_scale;     // what gradients are multiplied with
-    float correction1;    // 1 / (1 - beta1^t)
-    float correction2;    // 1 / (1 - beta2^t)
-    u32 apply;            // 1: adam_step updates
-    u32 copy_target;      // 1: adam_step copies the parameters to the target network
+    float learning_rate;  // of the newest update
     u32 rows;             // rows of the newest batch
-    u32 ticket;           // grad_norm's own
     double power1;        // beta1^t, 0 before the first update
     double power2;        // beta2^t
+    // What update t + 1 will need, by grad_norm for adam_step.
+    double next_power1;
+    double next_power2;
+    float next_rate;
+    float correction1;    // 1 / (1 - beta1^(t + 1))
+    float correction2;    // 1 / (1 - beta2^(t + 1))
+    u32 next_copies;      // 1: it copies the parameters to the target network
 };
 
 // What the host may change between steps. As StepSettings in state.rs, field by field.
@@ -50,7 +51,7 @@ struct StepSettings {
     u32 pad;
 };
 
-static_assert(sizeof(StepState) == 88 && sizeof(StepSettings) == 72, "state.rs lays them out so");
+static_assert(sizeof(StepState) == 96 && sizeof(StepSettings) == 72, "state.rs lays them out so");
 
 __device__ __forceinline__ float load(const float* at) { return *at; }
 __device__ __forceinline__ float load(const u16* at) { return f32_from_bf16(*at); }
@@ -385,24 +386,31 @@ extern "C" __global__ void __launch_bounds__(1024)
 constexpr u32 WEIGHT_CHUNK = 1024;
 constexpr u32 BIAS_CHUNK = 8;
 
-// Finishes the gradient and decides about the update: bias gradients from their partial sums, zeros where the last layer's
-// value row meets advantage units and the other way round, the global norm, the loss, learning rate and Adam's corrections.
-//   gradient     [weights + biases] f32 in, out
+// Partial sums of the weights' gradients: rows of `stride` values, as many as the weight's layer has. As GradientParts in
+// launch/step.rs.
+struct GradientParts {
+    u32 stride;
+    u32 of_first, of_middle, of_last;  // rows that hold something
+    u32 first_end;                     // where the first layer's weights end
+    u32 last;                          // where the last layer's begin
+};
+
+// Finishes the gradient: sums of its parts, bias gradients from theirs, zeros where the last layer's value row meets advantage
+// units and the other way round, and the squares for its norm. Also prepares what the next update needs of schedules.
+//   partial      [parts][stride]    f32 in      may be `gradient` itself, with one part each
+//   gradient     [weights + biases] f32 out
 //   bias_partial [tiles][biases]    f32 in
-//   loss_partial [tiles]            f64 in
-//   square_partial [grid]           f64 scratch
+//   square_partial [grid]           f64 out
 //   state, settings                     in, out
-//   The last layer's weights begin at `last`: 1 + actions rows (and padding) of `last_width` = 2 * head (and padding) columns;
-//   columns [0, head) belong to the value, [head, 2 head) to the advantages.
-// A loss or norm that is not finite skips the update: state->apply is 0, the skip is counted, Adam's t stays.
+//   The last layer's weights begin at parts.last: 1 + actions rows (and padding) of `last_width` = 2 * head (and padding)
+//   columns; columns [0, head) belong to the value, [head, 2 head) to the advantages.
 // Launch: block 256, grid ceil(biases / 8) + ceil(weights / 1024), biases first.
-// Needs:  weights a multiple of 4.   Bits: fixed order.
+// Needs:  weights, stride, first_end and last multiples of 4.   Bits: fixed order.
 extern "C" __global__ void __launch_bounds__(256)
-    grad_norm(float* gradient, const float* bias_partial, const double* loss_partial, double* square_partial, StepState* state,
-              const StepSettings* settings, u32 weights, u32 biases, u32 tiles, u32 last, u32 last_end, u32 last_width, u32 head) {
+    grad_norm(const float* partial, GradientParts parts, float* gradient, const float* bias_partial, double* square_partial,
+              StepState* state, const StepSettings* settings, u32 weights, u32 biases, u32 tiles, u32 last_width, u32 head) {
     __shared__ double scratch[8];
     __shared__ float group_sums[32][BIAS_CHUNK];
-    __shared__ bool is_last;
     const u32 bias_blocks = (biases + BIAS_CHUNK - 1u) / BIAS_CHUNK;
     double squares = 0;
     if (blockIdx.x < bias_blocks) {
@@ -410,6 +418,7 @@ extern "C" __global__ void __launch_bounds__(256)
         const u32 column = blockIdx.x * BIAS_CHUNK + lane;
         float sum = 0;
         if (column < biases) {
+#pragma unroll 8
             for (u32 tile = group; tile < tiles; tile += 32) sum += bias_partial[(u64)tile * biases + column];
         }
         group_sums[group][lane] = sum;
@@ -423,53 +432,34 @@ extern "C" __global__ void __launch_bounds__(256)
     } else {
         const u32 at = (blockIdx.x - bias_blocks) * WEIGHT_CHUNK + threadIdx.x * 4u;
         if (at < weights) {
-            const float4 four = *(const float4*)(gradient + at);
-            float values[4] = {four.x, four.y, four.z, four.w};
-            if (at >= last && at < last_end) {
+            const u32 rows = at < parts.first_end ? parts.of_first : (at < parts.last ? parts.of_middle : parts.of_last);
+            float4 sum = *(const float4*)(partial + at);
+#pragma unroll 4
+            for (u32 row = 1; row < rows; ++row) {
+                const float4 four = *(const float4*)(partial + (u64)row * parts.stride + at);
+                sum.x += four.x;
+                sum.y += four.y;
+                sum.z += four.z;
+                sum.w += four.w;
+            }
+            float values[4] = {sum.x, sum.y, sum.z, sum.w};
+            if (at >= parts.last) {
                 // Rows are multiples of 8 long, so the four lie in one.
-                const u32 row = (at - last) / last_width, column = (at - last) % last_width;
+                const u32 row = (at - parts.last) / last_width, column = (at - parts.last) % last_width;
                 for (u32 i = 0; i < 4; ++i) {
                     const bool of_value = column + i < head;
                     if ((row == 0) != of_value) values[i] = 0.0f;
                 }
-                *(float4*)(gradient + at) = make_float4(values[0], values[1], values[2], values[3]);
             }
+            *(float4*)(gradient + at) = make_float4(values[0], values[1], values[2], values[3]);
             for (u32 i = 0; i < 4; ++i) squares += (double)values[i] * values[i];
         }
     }
     const double block_squares = block_sum(squares, scratch);
-    if (threadIdx.x == 0) {
-        square_partial[blockIdx.x] = block_squares;
-        __threadfence();
-        is_last = is_last_block(&state->ticket);
-    }
-    __syncthreads();
-    if (!is_last) return;
-    __threadfence();
-    double all = 0, loss = 0;
-    for (u32 at = threadIdx.x; at < gridDim.x; at += 256) all += ((volatile const double*)square_partial)[at];
-    for (u32 at = threadIdx.x; at < tiles; at += 256) loss += loss_partial[at];
-    all = block_sum(all, scratch);
-    loss = block_sum(loss, scratch);
     if (threadIdx.x != 0) return;
-    if (state->rows > 0) loss /= state->rows;
-    const float norm = (float)sqrt(all);
-    state->attempts += 1;
-    state->loss = (float)loss;
-    state->grad_norm = norm;
-    // Comparisons with NaN are false.
-    const bool finite = norm <= 3.402823466e38f && fabs(loss) <= 3.402823466e38;
-    state->apply = finite && state->rows > 0 ? 1u : 0u;
-    state->copy_target = 0;
-    if (!finite) {
-        state->skipped += 1;
-        state->skipped_in_row += 1;
-        return;
-    }
-    state->skipped_in_row = 0;
-    if (state->rows == 0) return;
+    square_partial[blockIdx.x] = block_squares;
+    if (blockIdx.x != 0) return;
     const u64 t = state->applied + 1;
-    state->applied = t;
     const double warm = t < settings->warmup_steps ? (double)t / (double)settings->warmup_steps : 1.0;
     double rate = settings->learning_rate;
     if (settings->decay_steps > 0) {
@@ -477,39 +467,86 @@ extern "C" __global__ void __launch_bounds__(256)
         const double share = past < settings->decay_steps ? (double)past / (double)settings->decay_steps : 1.0;
         rate += share * ((double)settings->final_rate - rate);
     }
-    state->learning_rate = (float)(rate * warm);
-    const float most = settings->max_grad_norm;
-    state->clip_scale = most > 0 && norm > most ? most / norm : 1.0f;
-    // By one product a step instead of pow, which costs this single thread microseconds.
-    state->power1 = (t == 1 ? 1.0 : state->power1) * settings->beta1;
-    state->power2 = (t == 1 ? 1.0 : state->power2) * settings->beta2;
-    state->correction1 = (float)(1.0 / (1.0 - state->power1));
-    state->correction2 = (float)(1.0 / (1.0 - state->power2));
-    state->copy_target = settings->target_period > 0 && t % settings->target_period == 0 ? 1u : 0u;
+    state->next_rate = (float)(rate * warm);
+    // By one product a step instead of pow.
+    const double power1 = (t == 1 ? 1.0 : state->power1) * settings->beta1;
+    const double power2 = (t == 1 ? 1.0 : state->power2) * settings->beta2;
+    state->next_power1 = power1;
+    state->next_power2 = power2;
+    state->correction1 = (float)(1.0 / (1.0 - power1));
+    state->correction2 = (float)(1.0 / (1.0 - power2));
+    state->next_copies = settings->target_period > 0 && t % settings->target_period == 0 ? 1u : 0u;
 }
 
-// Adam with decoupled weight decay (Kingma and Ba 2015; Loshchilov and Hutter 2019), as torch.optim.AdamW computes it, and the
-// target network's update; also the bf16 copies that the next products read.
+// The decision about the update, then Adam with decoupled weight decay (Kingma and Ba 2015; Loshchilov and Hutter 2019), as
+// torch.optim.AdamW computes it, and the target network's update; also the bf16 copies that the next products read.
 //   gradient [count] f32 in
 //   parameter, first, second, target [count] f32 in, out
 //   parameter_bf16, target_bf16 [count] u16 out, or null
-// Launch: block 256, grid ceil(count / 1024).   Needs: count a multiple of 4, all 16-byte aligned.
+//   square_partial [norm_blocks], loss_partial [tiles] f64 in
+//   state, settings   in, out
+// A loss or norm that is not finite skips the update: nothing but the counts changes, Adam's t stays.
+// Every block comes to the same decision by itself, as a block that all others wait for costs more than the sums; block 0
+// writes it down, into fields that no other block reads.
+// Launch: block 256, grid ceil(count / 1024).   Needs: count a multiple of 4, all 16-byte aligned.   Bits: fixed order.
 extern "C" __global__ void __launch_bounds__(256)
     adam_step(const float* gradient, float* parameter, float* first, float* second, float* target, u16* parameter_bf16,
-              u16* target_bf16, const StepState* state, const StepSettings* settings, u32 count) {
+              u16* target_bf16, const double* square_partial, const double* loss_partial, StepState* state,
+              const StepSettings* settings, u32 count, u32 norm_blocks, u32 tiles) {
+    __shared__ double scratch[8];
+    __shared__ float clip_scale;
+    __shared__ bool apply;
     const u32 at = (blockIdx.x * 256u + threadIdx.x) * 4u;
-    if (at >= count) return;
-    // In flight while the decision is read.
-    const float4 g4 = *(const float4*)(gradient + at);
-    float4 p4 = *(float4*)(parameter + at), m4 = *(float4*)(first + at), v4 = *(float4*)(second + at);
-    float4 t4 = *(float4*)(target + at);
-    if (state->apply == 0) return;
+    const bool inside = at < count;
+    // In flight while the decision is made.
+    float4 g4, p4, m4, v4, t4;
+    g4 = p4 = m4 = v4 = t4 = make_float4(0, 0, 0, 0);
+    if (inside) {
+        g4 = *(const float4*)(gradient + at);
+        p4 = *(float4*)(parameter + at);
+        m4 = *(float4*)(first + at);
+        v4 = *(float4*)(second + at);
+        t4 = *(float4*)(target + at);
+    }
+    double squares = 0, loss = 0;
+    for (u32 i = threadIdx.x; i < norm_blocks; i += 256) squares += square_partial[i];
+    for (u32 i = threadIdx.x; i < tiles; i += 256) loss += loss_partial[i];
+    squares = block_sum(squares, scratch);
+    loss = block_sum(loss, scratch);
+    if (threadIdx.x == 0) {
+        const u32 rows = state->rows;
+        if (rows > 0) loss /= rows;
+        const float norm = (float)sqrt(squares), most = settings->max_grad_norm;
+        // Comparisons with NaN are false.
+        const bool finite = norm <= 3.402823466e38f && fabs(loss) <= 3.402823466e38;
+        apply = finite && rows > 0;
+        clip_scale = most > 0 && norm > most ? most / norm : 1.0f;
+        if (blockIdx.x == 0) {
+            state->attempts += 1;
+            state->loss = (float)loss;
+            state->grad_norm = norm;
+            if (finite) {
+                state->skipped_in_row = 0;
+            } else {
+                state->skipped += 1;
+                state->skipped_in_row += 1;
+            }
+            if (apply) {
+                state->applied += 1;
+                state->power1 = state->next_power1;
+                state->power2 = state->next_power2;
+                state->learning_rate = state->next_rate;
+            }
+        }
+    }
+    __syncthreads();
+    if (!apply || !inside) return;
     const float beta1 = (float)settings->beta1, beta2 = (float)settings->beta2;
     const float rest1 = (float)(1.0 - settings->beta1), rest2 = (float)(1.0 - settings->beta2);
-    const float rate = state->learning_rate, scale = state->clip_scale;
+    const float rate = state->next_rate, scale = clip_scale;
     const float correction1 = state->correction1, correction2 = state->correction2;
     const float keep = 1.0f - rate * settings->weight_decay, epsilon = settings->epsilon, tau = settings->tau;
-    const bool copy = state->copy_target != 0;
+    const bool copy = state->next_copies != 0;
     const float g[4] = {g4.x * scale, g4.y * scale, g4.z * scale, g4.w * scale};
     float p[4] = {p4.x, p4.y, p4.z, p4.w}, m[4] = {m4.x, m4.y, m4.z, m4.w}, v[4] = {v4.x, v4.y, v4.z, v4.w};
     float t[4] = {t4.x, t4.y, t4.z, t4.w};

@@ -166,7 +166,7 @@ impl Run<'_> {
         };
         let steps = (0..steps)
             .map(|_| {
-                let state = take(88);
+                let state = take(96);
                 let count =
                     |at: usize| u64::from_ne_bytes(state[8 * at..8 * at + 8].try_into().unwrap());
                 let counts = [count(0), count(1), count(2), count(3)];
@@ -176,7 +176,7 @@ impl Run<'_> {
                     loss: words[0],
                     grad_norm: words[1],
                     learning_rate: words[2],
-                    rows: words[8].to_bits(),
+                    rows: words[3].to_bits(),
                     td: floats(take(4 * self.capacity)),
                     gradient: floats(take(4 * flat)),
                 }

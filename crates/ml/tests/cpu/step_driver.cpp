@@ -9,6 +9,7 @@
 #include "cuda_on_cpu.hpp"
 #include "step_kernels.cu"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -159,12 +160,21 @@ static int run(size_t capacity, size_t rows, size_t dim, size_t actions, size_t 
                    bias_partial.data() + (layers[at - 1].bias - weights), (u32)capacity, (u32)layer.inputs, (u32)biases);
             d = before;
         }
-        LAUNCH(grad_norm, dim3(norm_blocks), dim3(256), 0, gradient.data(), bias_partial.data(), loss_partial.data(),
-               square_partial.data(), &state, &settings, (u32)weights, (u32)biases, (u32)tiles, (u32)last.weight,
-               (u32)(last.weight + last.inputs * last.outputs), (u32)last.inputs, (u32)head);
+        // The products' sums may come in parts: half of each layer's in a second one, a quarter of the last's in a third.
+        std::vector<float> partial(3 * weights);
+        for (size_t at = 0; at < weights; ++at) {
+            const bool first_layer = at < layers[0].inputs * layers[0].outputs, last_layer = at >= last.weight;
+            const float half = 0.5f * gradient[at], quarter = 0.25f * gradient[at];
+            partial[at] = first_layer ? gradient[at] : half;
+            partial[weights + at] = first_layer ? NAN : (last_layer ? quarter : half);
+            partial[2 * weights + at] = last_layer ? quarter : NAN;
+        }
+        const GradientParts parts{(u32)weights, 1, 2, 3, (u32)(layers[0].inputs * layers[0].outputs), (u32)last.weight};
+        LAUNCH(grad_norm, dim3(norm_blocks), dim3(256), 0, partial.data(), parts, gradient.data(), bias_partial.data(),
+               square_partial.data(), &state, &settings, (u32)weights, (u32)biases, (u32)tiles, (u32)last.inputs, (u32)head);
         LAUNCH(adam_step, dim3((flat + 1023) / 1024), dim3(256), 0, gradient.data(), parameter.data(), first.data(), second.data(),
-               target.data(), sizeof(T) == 2 ? parameter16.data() : nullptr, sizeof(T) == 2 ? target16.data() : nullptr, &state,
-               &settings, (u32)flat);
+               target.data(), sizeof(T) == 2 ? parameter16.data() : nullptr, sizeof(T) == 2 ? target16.data() : nullptr,
+               square_partial.data(), loss_partial.data(), &state, &settings, (u32)flat, (u32)norm_blocks, (u32)tiles);
         fwrite(&state, sizeof state, 1, stdout);
         give(td);
         give(gradient);

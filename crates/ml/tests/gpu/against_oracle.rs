@@ -14,7 +14,7 @@ pub const TESTS: &[Test] = &[
     ("tf32_step_is_the_oracles", || small(TF32)),
     ("bf16_step_is_the_oracles", || small(BF16)),
     ("the_reference_network_is_the_oracles", reference),
-    ("the_fused_forward_pass_is_that_of_the_products", fused),
+    ("the_fused_passes_are_those_of_the_products", fused),
     ("ten_updates_are_the_oracles", updates),
 ];
 
@@ -44,7 +44,7 @@ fn reference() -> Outcome {
     }
     // The chain of products, where the fused kernel was used above.
     let mut options = StepOptions::default();
-    options.fused_forward = false;
+    options.fused_kernels = false;
     one_step(&setup, options, 256, BF16)?;
     // A ragged last tile, and more tiles than blocks.
     for rows in [1, 129, 300] {
@@ -142,7 +142,7 @@ fn compare(
     )
 }
 
-/// One kernel against the chain of products: the same TD errors and gradients, but for the rounding.
+/// The fused kernels against the chain of products: the same TD errors and gradients, but for the rounding.
 fn fused() -> Outcome {
     let setup = Setup::new(80, 45, 20_000, 24_000)?;
     let shape = setup.shape(&StepOptions::default())?;
@@ -152,10 +152,10 @@ fn fused() -> Outcome {
     for fused in [true, false] {
         let mut options = StepOptions::default();
         options.precision = Precision::Bf16;
-        options.fused_forward = fused;
+        options.fused_kernels = fused;
         let mut step = setup.step(&options)?;
         let hopper = setup.stream.context().compute_capability()? == (9, 0);
-        check(step.is_forward_fused() == (fused && hopper), || {
+        check(step.is_fused() == (fused && hopper), || {
             "the other way was taken".into()
         })?;
         step.set_parameters(&online, &target)?;

@@ -120,7 +120,7 @@ impl FusedTrainingCtx {
         let needed = StepMemory::bytes_needed(&shape, config.batch_size, options.precision);
         check_memory(stream.context(), "the training step", needed)?;
         let memory = StepMemory::new(&stream, &shape, config.batch_size, options.precision)?;
-        let kernels = StepKernels::new(&stream, &memory, options.fused_forward)?;
+        let kernels = StepKernels::new(&stream, &memory, options.fused_kernels)?;
         let td_errors = stream.alloc_zeros::<f32>(config.batch_size)?;
         let td_address = {
             let (address, _guard) = td_errors.device_ptr(&stream);
@@ -272,8 +272,8 @@ impl FusedTrainingCtx {
         &self.stream
     }
 
-    /// Whether the forward pass is one fused kernel, rather than a chain of products.
-    pub fn is_forward_fused(&self) -> bool {
+    /// Whether forward and backward pass are fused kernels, rather than chains of products.
+    pub fn is_fused(&self) -> bool {
         self.kernels.is_fused()
     }
 

@@ -8,4 +8,6 @@ pub mod options;
 mod state;
 pub mod trainer;
 
-pub use launch::{FORWARD_SOURCE as FORWARD_KERNELS, SOURCE as STEP_KERNELS};
+pub use launch::{
+    BACKWARD_SOURCE as BACKWARD_KERNELS, FORWARD_SOURCE as FORWARD_KERNELS, SOURCE as STEP_KERNELS,
+};

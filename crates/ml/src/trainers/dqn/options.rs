@@ -18,9 +18,9 @@ pub struct StepOptions {
     pub precision: Precision,
     /// How the step is enqueued. One graph for forward and backward.
     pub execution: Execution,
-    /// Runs the forward pass as one kernel where there is one: `Bf16`, the reference sizes, Hopper. It
-    /// gives other last bits than the products do.
-    pub fused_forward: bool,
+    /// Runs forward and backward pass as fused kernels where there are some: `Bf16`, the reference sizes,
+    /// Hopper. They give other last bits than the products do.
+    pub fused_kernels: bool,
     /// Seed of the initial parameters.
     pub seed: u64,
     /// Learning rate and its course.
@@ -52,7 +52,7 @@ impl Default for StepOptions {
             head: 192,
             precision: Precision::default(),
             execution: Execution::default(),
-            fused_forward: true,
+            fused_kernels: true,
             seed: 0,
             learning_rate: LearningRate::default(),
             beta1: 0.9,

@@ -20,16 +20,16 @@ pub struct StepState {
     pub grad_norm: f32,
     /// Of the newest update.
     pub learning_rate: f32,
-    pub(crate) clip_scale: f32,
-    pub(crate) correction1: f32,
-    pub(crate) correction2: f32,
-    pub(crate) apply: u32,
-    pub(crate) copy_target: u32,
     /// Rows of the newest batch.
     pub rows: u32,
-    pub(crate) ticket: u32,
     pub(crate) power1: f64,
     pub(crate) power2: f64,
+    pub(crate) next_power1: f64,
+    pub(crate) next_power2: f64,
+    pub(crate) next_rate: f32,
+    pub(crate) correction1: f32,
+    pub(crate) correction2: f32,
+    pub(crate) next_copies: u32,
 }
 
 /// What the host may change between steps without capturing anew.
@@ -53,7 +53,7 @@ pub(crate) struct StepSettings {
 }
 
 // The `.cu` file asserts the same sizes.
-const _: () = assert!(size_of::<StepState>() == 88 && size_of::<StepSettings>() == 72);
+const _: () = assert!(size_of::<StepState>() == 96 && size_of::<StepSettings>() == 72);
 
 impl From<&StepOptions> for StepSettings {
     fn from(options: &StepOptions) -> Self {

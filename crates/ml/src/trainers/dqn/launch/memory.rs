@@ -6,6 +6,7 @@ use cudarc::driver::CudaStream;
 use ml_cuda::DeviceMemory;
 use ml_cuda::matmul::Precision;
 
+use super::fused::FusedKernels;
 use super::{ROW_TILE, norm_blocks, stored_bytes};
 use crate::error::TrainError;
 use crate::network::{Layer, NetworkShape};
@@ -54,7 +55,7 @@ impl StepMemory {
         let element = stored_bytes(precision) as u64;
         let layers = shape.layers();
         let flat = shape.flat_len() as u64;
-        let capacity = capacity as u64;
+        let (rows, capacity) = (capacity, capacity as u64);
         let widest = layers[..layers.len() - 1]
             .iter()
             .map(|layer| layer.outputs)
@@ -77,6 +78,7 @@ impl StepMemory {
             + capacity * element * activations
             + capacity * (3 * outputs * 4 + 4 * 4)
             + capacity.div_ceil(ROW_TILE as u64) * (4 * biases + 8)
+            + FusedKernels::bytes_needed(&layers, rows, precision)
             // The products' workspace.
             + (32 << 20)
     }

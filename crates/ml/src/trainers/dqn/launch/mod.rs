@@ -14,8 +14,9 @@ use ml_cuda::kernels::KernelSource;
 use ml_cuda::matmul::Precision;
 
 use super::state::{StepSettings, StepState};
+use crate::network::Layer;
 pub(super) use acting::ActingKernels;
-pub use fused::FORWARD_SOURCE;
+pub use fused::{BACKWARD_SOURCE, FORWARD_SOURCE};
 pub(super) use memory::{NetworkMemory, StepMemory};
 pub(super) use step::{BatchAddresses, StepKernels};
 
@@ -48,6 +49,36 @@ const MOST_BLOCKS: usize = 2048;
 unsafe impl DeviceRepr for StepState {}
 // SAFETY: as above.
 unsafe impl DeviceRepr for StepSettings {}
+
+/// Partial sums of the weights' gradients; `GradientParts` in the `.cu` file.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct GradientParts {
+    stride: u32,
+    of_first: u32,
+    of_middle: u32,
+    of_last: u32,
+    first_end: u32,
+    last: u32,
+}
+
+// SAFETY: a repr(C) struct of six u32.
+unsafe impl DeviceRepr for GradientParts {}
+
+impl GradientParts {
+    /// `rows`: parts of the first layer, of those between, and of the last.
+    fn new(layers: &[Layer], [of_first, of_middle, of_last]: [u32; 3]) -> Self {
+        let last = &layers[layers.len() - 1].weight;
+        Self {
+            stride: last.end as u32,
+            of_first,
+            of_middle,
+            of_last,
+            first_end: layers[0].weight.end as u32,
+            last: last.start as u32,
+        }
+    }
+}
 
 /// Bytes of one value as products read it.
 fn stored_bytes(precision: Precision) -> usize {

@@ -7,9 +7,9 @@ use ml_cuda::CudaError;
 use ml_cuda::kernels::{function, load};
 use ml_cuda::matmul::{Epilogue, Output, Plan, Precision, Product, Products};
 
-use super::fused::FusedForward;
+use super::fused::FusedKernels;
 use super::memory::{NetworkMemory, StepMemory};
-use super::{SOURCE, norm_blocks, stored_bytes, threads};
+use super::{GradientParts, SOURCE, norm_blocks, stored_bytes, threads};
 use crate::error::TrainError;
 use crate::network::Layer;
 
@@ -42,8 +42,8 @@ pub struct StepKernels {
     grad_norm: CudaFunction,
     adam_step: CudaFunction,
     round_to_bf16: CudaFunction,
-    /// Instead of the forward products, where device and sizes allow.
-    fused: Option<FusedForward>,
+    /// Instead of the products, where device and sizes allow.
+    fused: Option<FusedKernels>,
     /// One for each layer.
     online: Vec<Plan>,
     target: Vec<Plan>,
@@ -53,7 +53,7 @@ pub struct StepKernels {
 }
 
 impl StepKernels {
-    /// `fused`: whether the fused forward kernel may be used.
+    /// `fused`: whether the fused kernels may be used.
     pub fn new(
         stream: &Arc<CudaStream>,
         memory: &StepMemory,
@@ -77,7 +77,7 @@ impl StepKernels {
         };
         let products = Products::new(stream)?;
         let fused = if fused {
-            FusedForward::new(stream, memory)?
+            FusedKernels::new(stream, memory)?
         } else {
             None
         };
@@ -108,7 +108,7 @@ impl StepKernels {
         })
     }
 
-    /// Whether the forward pass is one kernel.
+    /// Whether fused kernels stand for the products.
     pub fn is_fused(&self) -> bool {
         self.fused.is_some()
     }
@@ -164,7 +164,7 @@ impl StepKernels {
     /// Forward passes of both networks, and the loss.
     pub fn forward(&self, memory: &StepMemory, td: u64) -> Result<(), TrainError> {
         match &self.fused {
-            Some(fused) => fused.enqueue()?,
+            Some(fused) => fused.enqueue_forward()?,
             None => self.forward_products(memory)?,
         }
         self.loss(memory, td)
@@ -240,6 +240,13 @@ impl StepKernels {
 
     /// Gradients of all weights, and the partial sums of those of the biases.
     pub fn backward(&self, memory: &StepMemory) -> Result<(), TrainError> {
+        match &self.fused {
+            Some(fused) => Ok(fused.enqueue_backward()?),
+            None => self.backward_products(memory),
+        }
+    }
+
+    fn backward_products(&self, memory: &StepMemory) -> Result<(), TrainError> {
         let mut d = memory.d_out.address();
         for at in (0..memory.layers.len()).rev() {
             let layer = &memory.layers[at];
@@ -289,13 +296,22 @@ impl StepKernels {
         Ok(())
     }
 
-    /// Gradient norm and the decision about the update, then the update.
+    /// Whole gradients and their norm, then the decision about the update, and the update.
     pub fn optimize(&self, memory: &StepMemory) -> Result<(), TrainError> {
-        let last = &memory.layers[memory.layers.len() - 1];
+        let layers = &memory.layers;
+        let (partial, parts) = match &self.fused {
+            Some(fused) => fused.gradient_parts(layers),
+            // The products leave whole sums, each in its place.
+            None => (
+                memory.gradient.address(),
+                GradientParts::new(layers, [1, 1, 1]),
+            ),
+        };
+        let blocks = norm_blocks(memory.weights(), memory.biases()) as u32;
+        let tiles = memory.tiles() as u32;
         let addresses = [
             memory.gradient.address(),
             memory.bias_partial.address(),
-            memory.loss_partial.address(),
             memory.square_partial.address(),
             memory.state.address(),
             memory.settings.address(),
@@ -304,13 +320,12 @@ impl StepKernels {
             memory.weights(),
             memory.biases(),
             memory.tiles(),
-            last.weight.start,
-            last.weight.end,
-            last.inputs,
+            layers[layers.len() - 1].inputs,
             memory.head,
         ]
         .map(|size| size as u32);
         let mut launch = self.stream.launch_builder(&self.grad_norm);
+        launch.arg(&partial).arg(&parts);
         for address in &addresses {
             launch.arg(address);
         }
@@ -318,11 +333,12 @@ impl StepKernels {
             launch.arg(size);
         }
         let shape = LaunchConfig {
-            grid_dim: (norm_blocks(memory.weights(), memory.biases()) as u32, 1, 1),
+            grid_dim: (blocks, 1, 1),
             block_dim: (256, 1, 1),
             shared_mem_bytes: 0,
         };
-        // SAFETY: order and types match grad_norm; `square_partial` has one value for each block.
+        // SAFETY: order and types match grad_norm; `partial` holds the parts that are named, and
+        // `square_partial` one value for each block.
         unsafe { launch.launch(shape) }?;
 
         let addresses = [
@@ -333,6 +349,8 @@ impl StepKernels {
             memory.target.masters.address(),
             memory.online.copies_or_null(),
             memory.target.copies_or_null(),
+            memory.square_partial.address(),
+            memory.loss_partial.address(),
             memory.state.address(),
             memory.settings.address(),
         ];
@@ -341,14 +359,14 @@ impl StepKernels {
         for address in &addresses {
             launch.arg(address);
         }
-        launch.arg(&count);
+        launch.arg(&count).arg(&blocks).arg(&tiles);
         let shape = LaunchConfig {
             grid_dim: (count.div_ceil(1024), 1, 1),
             block_dim: (256, 1, 1),
             shared_mem_bytes: 0,
         };
-        // SAFETY: order and types match adam_step; all arrays hold `count` values, a multiple of 8;
-        // null where there are no bf16 copies.
+        // SAFETY: order and types match adam_step; all arrays hold `count` values, a multiple of 8, or
+        // one for each block of grad_norm, or each tile; null where there are no bf16 copies.
         unsafe { launch.launch(shape) }?;
         Ok(())
     }
