@@ -8,6 +8,4 @@ pub mod options;
 mod state;
 pub mod trainer;
 
-pub use launch::{
-    BACKWARD_SOURCE as BACKWARD_KERNELS, FORWARD_SOURCE as FORWARD_KERNELS, SOURCE as STEP_KERNELS,
-};
+pub use launch::{FUSED_SOURCE as FUSED_KERNELS, SOURCE as STEP_KERNELS};

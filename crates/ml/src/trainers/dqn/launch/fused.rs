@@ -1,6 +1,6 @@
-//! Forward and backward pass as fused kernels, where device and sizes allow: `kernels/step_forward_sm90a.cu` and
-//! `kernels/step_backward_sm90a.cu`.
+//! Passes, loss and gradients as fused kernels, where device and sizes allow: `kernels/step_fused_sm90a.cu`.
 
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUtensorMapSwizzle_enum::{
@@ -15,34 +15,22 @@ use ml_cuda::{CudaError, DeviceMemory};
 use super::memory::{NetworkMemory, StepMemory};
 use super::{GradientParts, ROW_TILE};
 use crate::network::Layer;
+use crate::trainers::dqn::state::{StepSettings, StepState};
 
-const HOPPER_HEADER: (&str, &str) = (
-    "hopper.cuh",
-    include_str!(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../kernels/hopper.cuh"
-    )),
-);
-
-/// The forward kernel's text.
-pub const FORWARD_SOURCE: KernelSource = KernelSource {
-    name: "step_forward_sm90a.cu",
+/// The kernels' text.
+pub const FUSED_SOURCE: KernelSource = KernelSource {
+    name: "step_fused_sm90a.cu",
     source: include_str!(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../kernels/step_forward_sm90a.cu"
+        "/../../kernels/step_fused_sm90a.cu"
     )),
-    includes: &[HOPPER_HEADER],
-    options: &[],
-};
-
-/// The backward kernels' text.
-pub const BACKWARD_SOURCE: KernelSource = KernelSource {
-    name: "step_backward_sm90a.cu",
-    source: include_str!(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../kernels/step_backward_sm90a.cu"
-    )),
-    includes: &[HOPPER_HEADER],
+    includes: &[(
+        "hopper.cuh",
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../kernels/hopper.cuh"
+        )),
+    )],
     options: &[],
 };
 
@@ -50,9 +38,8 @@ pub const BACKWARD_SOURCE: KernelSource = KernelSource {
 const SIZES: [(usize, usize); 4] = [(80, 384), (384, 384), (384, 384), (384, 48)];
 /// Rows of a block; `TM` there.
 const TILE: usize = 128;
-/// `FUSED_SHARED_BYTES`, `BACKWARD_SHARED_BYTES` and `WEIGHTS_SHARED_BYTES` there.
-const FORWARD_SHARED_BYTES: u32 = 227_088;
-const BACKWARD_SHARED_BYTES: u32 = 222_288;
+/// `STEP_SHARED_BYTES` and `WEIGHTS_SHARED_BYTES` there.
+const STEP_SHARED_BYTES: u32 = 231_952;
 const WEIGHTS_SHARED_BYTES: u32 = 197_696;
 /// `WEIGHT_BLOCKS` there.
 const WEIGHT_BLOCKS: u32 = 132;
@@ -62,17 +49,12 @@ const MOST_SPLITS: usize = 12;
 /// Words of `masks` for each layer and 64 rows: a bit for each of 384 columns.
 const MASK_WORDS: usize = 6 * 128;
 
-/// Tensor maps of one launch, as `Maps` in the forward kernel's file: x (columns 0 to 63, then 64 to 79),
-/// W1 likewise, W2, W3, W4, and the hidden activations to be saved.
+/// As `StepMaps` there: x of the states and of the next states (columns 0 to 63, then 64 to 79); W1 (likewise),
+/// W2, W3, W4 of the online and of the target network; H1, H2, H3 and the gradient of the outputs; W3 and W2
+/// for the way back; and the gradients of the hidden layers, from the last to the first.
 #[repr(C, align(128))]
 #[derive(Debug, Clone, Copy)]
-struct Maps([sys::CUtensorMap; 10]);
-
-/// As `BackwardMaps`: gradient of the outputs, W4, W3, W2, then the gradients to be written, from the last
-/// hidden layer to the first.
-#[repr(C, align(128))]
-#[derive(Debug, Clone, Copy)]
-struct BackwardMaps([sys::CUtensorMap; 7]);
+struct StepMaps([sys::CUtensorMap; 23]);
 
 /// As `WeightMaps`: gradients of the hidden layers and their activations, each from the last to the first,
 /// x, and the gradient of the outputs.
@@ -80,54 +62,58 @@ struct BackwardMaps([sys::CUtensorMap; 7]);
 #[derive(Debug, Clone, Copy)]
 struct WeightMaps([sys::CUtensorMap; 8]);
 
+/// As `Loss` there, field by field; addresses.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Loss {
+    action: u64,
+    reward: u64,
+    weight: u64,
+    discount: u64,
+    batch_rows: u64,
+    huber_delta: u64,
+    double_dqn: u64,
+    td: u64,
+    loss_partial: u64,
+    bias_partial: u64,
+    online_bias: u64,
+    target_bias: u64,
+    masks: u64,
+    actions: u32,
+    rows: u32,
+    iterations: u32,
+    pad: u32,
+}
+
 // SAFETY: plain bytes, as the kernels' structs have them: maps of 128 bytes each.
-unsafe impl DeviceRepr for Maps {}
-// SAFETY: as above.
-unsafe impl DeviceRepr for BackwardMaps {}
+unsafe impl DeviceRepr for StepMaps {}
 // SAFETY: as above.
 unsafe impl DeviceRepr for WeightMaps {}
+// SAFETY: plain numbers without padding.
+unsafe impl DeviceRepr for Loss {}
 const _: () = assert!(
-    size_of::<Maps>() == 1280
-        && size_of::<BackwardMaps>() == 896
-        && size_of::<WeightMaps>() == 1024
+    size_of::<StepMaps>() == 2944 && size_of::<WeightMaps>() == 1024 && size_of::<Loss>() == 120
 );
 
-/// The launches of a step's forward and backward pass, with all that they read and write baked in.
+/// The two launches between a step's inputs and its optimizer, with all that they read and write baked in.
 #[derive(Debug)]
 pub struct FusedKernels {
     stream: Arc<CudaStream>,
-    forward: CudaFunction,
-    forward_saving: CudaFunction,
-    backward: CudaFunction,
+    step: CudaFunction,
     weight_gradients: CudaFunction,
-    /// Online network, states; activations are saved for the backward pass.
-    states: Launch,
-    /// Online network, next states.
-    next_states: Launch,
-    /// Target network, next states.
-    target: Launch,
-    backward_maps: BackwardMaps,
+    step_maps: StepMaps,
     weight_maps: WeightMaps,
-    /// Which hidden activations are positive.
-    masks: DeviceMemory<u32>,
+    /// All but the address of the TD errors.
+    loss: Loss,
+    blocks: u32,
+    weights: i32,
+    rows: i32,
+    /// Which hidden activations are positive; `loss` has its address.
+    _masks: DeviceMemory<u32>,
     /// Gradients of the hidden layers' pre-activations, which the maps name.
     _gradients: [DeviceMemory<u16>; 3],
     /// Sums over shares of the batch of the weights' gradients.
     partial: DeviceMemory<f32>,
-    bias_partial: u64,
-    biases: i32,
-    weights: i32,
-    rows: i32,
-    blocks: u32,
-    /// Tiles that each block takes in turn.
-    iterations: i32,
-}
-
-#[derive(Debug)]
-struct Launch {
-    maps: Maps,
-    bias: u64,
-    out: u64,
 }
 
 impl FusedKernels {
@@ -153,8 +139,9 @@ impl FusedKernels {
         if !Self::fit(&memory.layers, memory.precision) || context.compute_capability()? != (9, 0) {
             return Ok(None);
         }
-        let find = |source: &KernelSource, name: &str, shared: u32| {
-            let found = function(&load(context, source)?, source, name)?;
+        let module = load(context, &FUSED_SOURCE)?;
+        let find = |name: &str, shared: u32| {
+            let found = function(&module, &FUSED_SOURCE, name)?;
             let dynamic = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             found.set_attribute(dynamic, shared as i32)?;
             Ok::<_, CudaError>(found)
@@ -163,66 +150,64 @@ impl FusedKernels {
             context.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let rows = memory.capacity;
         let tiles = rows.div_ceil(TILE);
+        // Tiles that each block takes in turn.
         let iterations = tiles.div_ceil(processors.max(1) as usize);
-        let half = (rows * 80 * 2) as u64;
-        let out_half = (rows * 48 * 4) as u64;
-        let launch = |network: &NetworkMemory, x: u64, out: u64| {
-            Ok::<_, CudaError>(Launch {
-                maps: forward_maps(memory, network, x)?,
-                bias: network.master(memory.layers[0].bias.start),
-                out,
-            })
-        };
-        let (x, out) = (memory.x.address(), memory.online_out.address());
         let gradients = || DeviceMemory::<u16>::zeroed(stream, rows * 384);
         let gradients = [gradients()?, gradients()?, gradients()?];
         let gradient_addresses = [0, 1, 2].map(|at: usize| gradients[at].address());
+        let masks = DeviceMemory::zeroed(stream, 3 * rows.div_ceil(ROW_TILE) * MASK_WORDS)?;
+        let (state, settings) = (memory.state.address(), memory.settings.address());
+        let bias = memory.layers[0].bias.start;
         let weights = memory.weights();
-        Ok(Some(Self {
-            forward: find(&FORWARD_SOURCE, "fused_forward", FORWARD_SHARED_BYTES)?,
-            forward_saving: find(&FORWARD_SOURCE, "fused_forward_save", FORWARD_SHARED_BYTES)?,
-            backward: find(&BACKWARD_SOURCE, "fused_backward", BACKWARD_SHARED_BYTES)?,
-            weight_gradients: find(
-                &BACKWARD_SOURCE,
-                "fused_weight_gradients",
-                WEIGHTS_SHARED_BYTES,
-            )?,
-            states: launch(&memory.online, x, out)?,
-            next_states: launch(&memory.online, x + half, out + out_half)?,
-            target: launch(&memory.target, x + half, memory.target_out.address())?,
-            backward_maps: backward_maps(memory, gradient_addresses)?,
-            weight_maps: weight_maps(memory, gradient_addresses)?,
-            masks: DeviceMemory::zeroed(stream, 3 * rows.div_ceil(ROW_TILE) * MASK_WORDS)?,
-            _gradients: gradients,
-            partial: DeviceMemory::zeroed(stream, MOST_SPLITS * weights)?,
+        let loss = Loss {
+            action: memory.action.address(),
+            reward: memory.reward.address(),
+            weight: memory.weight.address(),
+            discount: memory.discount.address(),
+            batch_rows: state + offset_of!(StepState, rows) as u64,
+            huber_delta: settings + offset_of!(StepSettings, huber_delta) as u64,
+            double_dqn: settings + offset_of!(StepSettings, double_dqn) as u64,
+            td: 0,
+            loss_partial: memory.loss_partial.address(),
             bias_partial: memory.bias_partial.address(),
-            biases: memory.biases() as i32,
+            online_bias: memory.online.master(bias),
+            target_bias: memory.target.master(bias),
+            masks: masks.address(),
+            actions: memory.num_actions as u32,
+            rows: rows as u32,
+            iterations: iterations as u32,
+            pad: 0,
+        };
+        Ok(Some(Self {
+            step: find("fused_step", STEP_SHARED_BYTES)?,
+            weight_gradients: find("fused_weight_gradients", WEIGHTS_SHARED_BYTES)?,
+            step_maps: step_maps(memory, gradient_addresses)?,
+            weight_maps: weight_maps(memory, gradient_addresses)?,
+            loss,
+            blocks: tiles.div_ceil(iterations) as u32,
             weights: weights as i32,
             rows: rows as i32,
-            blocks: tiles.div_ceil(iterations) as u32,
-            iterations: iterations as i32,
+            _masks: masks,
+            _gradients: gradients,
+            partial: DeviceMemory::zeroed(stream, MOST_SPLITS * weights)?,
             stream: Arc::clone(stream),
         }))
     }
 
-    /// Outputs of both networks, and the online network's hidden activations for the states.
-    pub fn enqueue_forward(&self) -> Result<(), CudaError> {
-        let masks = self.masks.address();
-        self.launch_forward(&self.forward_saving, &self.states, Some(masks))?;
-        self.launch_forward(&self.forward, &self.next_states, None)?;
-        self.launch_forward(&self.forward, &self.target, None)
+    /// Forward passes, loss, and the gradients of all pre-activations.
+    pub fn enqueue_step(&self, td: u64) -> Result<(), CudaError> {
+        let loss = Loss { td, ..self.loss };
+        let mut builder = self.stream.launch_builder(&self.step);
+        builder.arg(&self.step_maps).arg(&loss);
+        // SAFETY: order and types match fused_step; the maps describe arrays of `rows` rows, and what `loss`
+        // names was allocated for as many; `td` holds them, as the caller promises.
+        unsafe { builder.launch(shape(self.blocks, 384, STEP_SHARED_BYTES)) }?;
+        Ok(())
     }
 
-    /// Parts of all weights' gradients, and the partial sums of those of the hidden biases.
-    pub fn enqueue_backward(&self) -> Result<(), CudaError> {
-        let (masks, partial) = (self.masks.address(), self.partial.address());
-        let mut builder = self.stream.launch_builder(&self.backward);
-        builder.arg(&self.backward_maps).arg(&masks);
-        builder.arg(&self.bias_partial).arg(&self.biases);
-        builder.arg(&self.rows).arg(&self.iterations);
-        // SAFETY: order and types match fused_backward; the maps describe arrays of `rows` rows, `masks` has
-        // its words and `bias_partial` a row of `biases` for each 64 of them.
-        unsafe { builder.launch(shape(self.blocks, 384, BACKWARD_SHARED_BYTES)) }?;
+    /// Parts of all weights' gradients.
+    pub fn enqueue_weight_gradients(&self) -> Result<(), CudaError> {
+        let partial = self.partial.address();
         let mut builder = self.stream.launch_builder(&self.weight_gradients);
         builder.arg(&self.weight_maps).arg(&partial);
         builder.arg(&self.weights).arg(&self.rows);
@@ -232,30 +217,9 @@ impl FusedKernels {
         Ok(())
     }
 
-    /// Where [`enqueue_backward`](Self::enqueue_backward) leaves the weights' gradients.
+    /// Where they are.
     pub fn gradient_parts(&self, layers: &[Layer]) -> (u64, GradientParts) {
-        let [first, middle, last] = SPLITS;
-        let parts = GradientParts::new(layers, [first, middle, last]);
-        (self.partial.address(), parts)
-    }
-
-    fn launch_forward(
-        &self,
-        kernel: &CudaFunction,
-        launch: &Launch,
-        masks: Option<u64>,
-    ) -> Result<(), CudaError> {
-        let mut builder = self.stream.launch_builder(kernel);
-        builder.arg(&launch.maps).arg(&launch.bias).arg(&launch.out);
-        if let Some(masks) = &masks {
-            builder.arg(masks);
-        }
-        builder.arg(&self.rows).arg(&self.iterations);
-        // SAFETY: order and types match fused_forward and, with masks, fused_forward_save; the maps describe
-        // arrays of `rows` rows, biases of all layers lie one behind the other, `out` holds `rows` rows of
-        // 48, and `masks` its words for each 64 of them.
-        unsafe { builder.launch(shape(self.blocks, 384, FORWARD_SHARED_BYTES)) }?;
-        Ok(())
+        (self.partial.address(), GradientParts::new(layers, SPLITS))
     }
 }
 
@@ -267,55 +231,84 @@ fn shape(blocks: u32, threads: u32, shared_mem_bytes: u32) -> LaunchConfig {
     }
 }
 
-fn forward_maps(memory: &StepMemory, network: &NetworkMemory, x: u64) -> Result<Maps, CudaError> {
-    let weight = |layer: usize| network.stored(memory.layers[layer].weight.start);
-    let rows = memory.capacity;
-    let saved = |layer: usize| map(memory.hidden[layer].address(), (384, rows), (64, 64), WIDE);
-    Ok(Maps([
-        map(x, (80, rows), (64, TILE), WIDE)?,
-        map(x, (80, rows), (16, TILE), NARROW)?,
-        map(weight(0), (80, 384), (64, 192), WIDE)?,
-        map(weight(0), (80, 384), (16, 192), NARROW)?,
-        map(weight(1), (384, 384), (64, 192), WIDE)?,
-        map(weight(2), (384, 384), (64, 192), WIDE)?,
-        map(weight(3), (384, 48), (64, 48), WIDE)?,
-        saved(0)?,
-        saved(1)?,
-        saved(2)?,
-    ]))
-}
-
 /// `gradients`: of the pre-activations, by layer.
-fn backward_maps(memory: &StepMemory, gradients: [u64; 3]) -> Result<BackwardMaps, CudaError> {
-    let weight = |layer: usize| memory.online.stored(memory.layers[layer].weight.start);
+fn step_maps(memory: &StepMemory, gradients: [u64; 3]) -> Result<StepMaps, CudaError> {
     let rows = memory.capacity;
-    let gradient = |layer: usize| map(gradients[layer], (384, rows), (64, 64), WIDE);
-    Ok(BackwardMaps([
-        // Wider than its matrix: what lies behind a row reads as zero.
-        map(memory.d_out.address(), (48, rows), (64, 64), WIDE)?,
-        map(weight(3), (384, 48), (64, 48), WIDE)?,
-        map(weight(2), (384, 384), (64, 64), WIDE)?,
-        map(weight(1), (384, 384), (64, 64), WIDE)?,
-        gradient(2)?,
-        gradient(1)?,
-        gradient(0)?,
+    let next_states = memory.x.address() + (rows * 80 * 2) as u64;
+    let x = |at: u64| {
+        Ok::<_, CudaError>([
+            map(at, (80, rows), (64, TILE), WIDE)?,
+            map(at, (80, rows), (16, TILE), NARROW)?,
+        ])
+    };
+    let weights = |network: &NetworkMemory| {
+        let weight = |layer: usize| network.stored(memory.layers[layer].weight.start);
+        Ok::<_, CudaError>([
+            map(weight(0), (80, 384), (64, 192), WIDE)?,
+            map(weight(0), (80, 384), (16, 192), NARROW)?,
+            map(weight(1), (384, 384), (64, 192), WIDE)?,
+            map(weight(2), (384, 384), (64, 192), WIDE)?,
+            map(weight(3), (384, 48), (64, 48), WIDE)?,
+        ])
+    };
+    let wide = |address: u64| map(address, (384, rows), (64, 64), WIDE);
+    let hidden = |layer: usize| wide(memory.hidden[layer].address());
+    let back = |layer: usize| {
+        let weight = memory.online.stored(memory.layers[layer].weight.start);
+        map(weight, (384, 384), (64, 64), WIDE)
+    };
+    let [x0, x1] = x(memory.x.address())?;
+    let [next0, next1] = x(next_states)?;
+    let [o0, o1, o2, o3, o4] = weights(&memory.online)?;
+    let [t0, t1, t2, t3, t4] = weights(&memory.target)?;
+    Ok(StepMaps([
+        x0,
+        x1,
+        next0,
+        next1,
+        o0,
+        o1,
+        o2,
+        o3,
+        o4,
+        t0,
+        t1,
+        t2,
+        t3,
+        t4,
+        hidden(0)?,
+        hidden(1)?,
+        hidden(2)?,
+        outputs(memory)?,
+        back(2)?,
+        back(1)?,
+        wide(gradients[2])?,
+        wide(gradients[1])?,
+        wide(gradients[0])?,
     ]))
 }
 
 fn weight_maps(memory: &StepMemory, gradients: [u64; 3]) -> Result<WeightMaps, CudaError> {
     let rows = memory.capacity;
     let wide = |address: u64| map(address, (384, rows), (64, 64), WIDE);
-    let saved = |layer: usize| wide(memory.hidden[layer].address());
+    let hidden = |layer: usize| wide(memory.hidden[layer].address());
     Ok(WeightMaps([
         wide(gradients[2])?,
         wide(gradients[1])?,
         wide(gradients[0])?,
-        saved(2)?,
-        saved(1)?,
-        saved(0)?,
+        hidden(2)?,
+        hidden(1)?,
+        hidden(0)?,
         map(memory.x.address(), (80, rows), (64, 64), WIDE)?,
-        map(memory.d_out.address(), (48, rows), (64, 64), WIDE)?,
+        outputs(memory)?,
     ]))
+}
+
+/// Gradient of the outputs. The box is wider than the matrix: what lies behind a row reads as zero, and is
+/// not written.
+fn outputs(memory: &StepMemory) -> Result<sys::CUtensorMap, CudaError> {
+    let address = memory.d_out.address();
+    map(address, (48, memory.capacity), (64, 64), WIDE)
 }
 
 /// A row-major bf16 matrix of (columns, rows), read or written in boxes of (columns, rows).

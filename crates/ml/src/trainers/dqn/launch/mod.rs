@@ -16,7 +16,7 @@ use ml_cuda::matmul::Precision;
 use super::state::{StepSettings, StepState};
 use crate::network::Layer;
 pub(super) use acting::ActingKernels;
-pub use fused::{BACKWARD_SOURCE, FORWARD_SOURCE};
+pub use fused::FUSED_SOURCE;
 pub(super) use memory::{NetworkMemory, StepMemory};
 pub(super) use step::{BatchAddresses, StepKernels};
 

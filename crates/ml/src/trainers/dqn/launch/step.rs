@@ -161,12 +161,13 @@ impl StepKernels {
         Ok(())
     }
 
-    /// Forward passes of both networks, and the loss.
+    /// Forward passes of both networks, and the loss. Fused kernels go on to the gradients of all
+    /// pre-activations, as these need nothing from outside.
     pub fn forward(&self, memory: &StepMemory, td: u64) -> Result<(), TrainError> {
-        match &self.fused {
-            Some(fused) => fused.enqueue_forward()?,
-            None => self.forward_products(memory)?,
+        if let Some(fused) = &self.fused {
+            return Ok(fused.enqueue_step(td)?);
         }
+        self.forward_products(memory)?;
         self.loss(memory, td)
     }
 
@@ -241,7 +242,7 @@ impl StepKernels {
     /// Gradients of all weights, and the partial sums of those of the biases.
     pub fn backward(&self, memory: &StepMemory) -> Result<(), TrainError> {
         match &self.fused {
-            Some(fused) => Ok(fused.enqueue_backward()?),
+            Some(fused) => Ok(fused.enqueue_weight_gradients()?),
             None => self.backward_products(memory),
         }
     }
