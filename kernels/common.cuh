@@ -61,11 +61,23 @@ __device__ __forceinline__ float f32_from_bf16(u16 value) { return __int_as_floa
 // replayed without a reset. Call it from one thread, after __threadfence() has published the block's results.
 __device__ __forceinline__ bool is_last_block(u32* ticket) { return atomicInc(ticket, gridDim.x - 1u) == gridDim.x - 1u; }
 
-// First statement of a kernel that may be launched while its predecessor on the stream still drains (programmatic dependent
-// launch, sm_90): lets the successor be launched likewise, then waits until the predecessor's writes are there. Elsewhere, and
-// where the launch did not ask for it, it does nothing.
-__device__ __forceinline__ void previous_kernel_done() {
+// Programmatic dependent launch (sm_90): a kernel may take its place on the device while its predecessor on the stream still
+// drains. Elsewhere, and where the launch did not ask for it, these do nothing.
+//
+// Lets the successor be launched so.
+__device__ __forceinline__ void let_next_kernel_start() {
 #if !defined(CUDA_ON_CPU) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
+}
+// Waits until the predecessor's writes are there. What comes before touches nothing that it writes.
+__device__ __forceinline__ void wait_for_previous_kernel() {
+#if !defined(CUDA_ON_CPU) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// Both, as the first statement of a kernel.
+__device__ __forceinline__ void previous_kernel_done() {
+    let_next_kernel_start();
+    wait_for_previous_kernel();
 }

@@ -16,19 +16,19 @@
 //   bias [2][1200]        f32 in, two addresses: b1, b2, b3 (384 each), b4 (48) of the online and of the target network
 //   H1, H2, H3, Z1, Z2, Z3 [rows][384], dout [rows][48]  bf16 out    of pass 3; dout is zero behind the batch's rows
 //   td    [rows] f32 out          y - Q(s, a); zero behind the batch's rows
-//   bias_partial [ceil(rows / 64)][1200] f32 out   sums over 64 rows of Z1, Z2, Z3 and dout
 //   loss_partial [ceil(rows / 64)]       f64 out   sums of weighted losses, not yet divided by the batch's rows
 //   masks [3][ceil(rows / 64)][6][128]   u32 scratch   which of H are positive, as the threads hold them
 //   Products accumulate in f32, from the bias on. Hidden values and all gradients are rounded to bf16, and it is the rounded
-//   values that the next product and the sums take.
+//   values that the next product takes.
 //   Launch: 384 threads, STEP_SHARED_BYTES of dynamic shared memory, grid g and `iters` with g * iters >= ceil(rows / 128).
 //   Bits:   the order of the k chunks depends on the block (`rot`), so a row's last bits depend on its place; the same launch
 //           gives the same bits in every run.
 //
-// fused_weight_gradients: partial sums over the batch of the weights' gradients
+// fused_weight_gradients: partial sums over the batch of the gradients of weights and biases
 //   dW3 = Z3' H2,   dW2 = Z2' H1,   dW1 = Z1' x,   dW4 = dout' H3
 //   partial [12][stride]  f32 out    dW1, dW2, dW3, dW4 one behind the other as the flat parameters have them; dW1 fills the
 //                                    first 10 rows alone, dW4 the first 8
+//   bias_partial [12][1200] f32 out  db1, db2, db3, db4 likewise: column sums of Z1, Z2, Z3 and dout
 //   Launch: 512 threads, WEIGHTS_SHARED_BYTES, grid WEIGHT_BLOCKS.   Bits: fixed order.
 //
 // Needs, both: rows > 0; a ragged last tile reads zeros and stores nothing behind the rows.
@@ -37,10 +37,10 @@
 // thread), so neither waits for the other: while one writes its activations the other keeps the tensor cores busy.
 // Activations and gradients stay in shared memory, in place. One producer thread streams x and the weights from L2 through a
 // ring of five 24 KB slots. The last layer takes H3 straight from the accumulators, and its outputs never leave registers. Two
-// more warps store what later kernels need, and add up columns beside it. W [out, in] is read as it lies on the way back too,
+// more warps store what the other kernel needs. W [out, in] is read as it lies on the way back too,
 // as an MN-major operand, so no transposed copy is kept.
 // In fused_weight_gradients a block owns 192 x N elements of one weight matrix and a share of the batch; both operands are
-// MN-major.
+// MN-major. Its other warps add up the columns of what passes by.
 #include "hopper.cuh"
 
 constexpr int HID = 384, OUTN = 48;
@@ -88,7 +88,6 @@ struct Loss {
     const uint32_t* double_dqn;
     float* td;
     double* loss_partial;
-    float* bias_partial;
     const float* online_bias;
     const float* target_bias;
     uint32_t* masks;
@@ -107,24 +106,6 @@ template <int N> __device__ __forceinline__ void bias_init(float (&d)[N], const 
         d[8 * p + 0] = v.x; d[8 * p + 1] = v.y; d[8 * p + 2] = v.x; d[8 * p + 3] = v.y;
         d[8 * p + 4] = v.z; d[8 * p + 5] = v.w; d[8 * p + 6] = v.z; d[8 * p + 7] = v.w;
     }
-}
-
-// Adds up 64 rows of the first `columns` of a chunk of 64 in shared memory, two columns a lane.
-__device__ __forceinline__ void sum_columns(uint32_t chunk, int lane, int columns, float* to) {
-    float lo = 0, hi = 0;
-#pragma unroll 1
-    for (int r = 0; r < 64; r += 8) {
-        uint32_t v[8];
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v[i]) : "r"(chunk + (r + i) * 128 + (((lane >> 2) ^ i) << 4) + (lane & 3) * 4) : "memory");
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            lo += __uint_as_float(v[i] << 16);
-            hi += __uint_as_float(v[i] & 0xffff0000u);
-        }
-    }
-    if (2 * lane < columns) *reinterpret_cast<float2*>(to + 2 * lane) = make_float2(lo, hi);
 }
 
 // A warpgroup's half of a hidden layer (or of its gradient), accumulators -> shared memory, as bf16. `bits`: three words for
@@ -281,13 +262,12 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                 }
             }
         } else if (warp >= 10) {
-            // ---- store warps (one for each consumer warpgroup): what A holds, shared memory -> global, and its sums ----
+            // ---- store warps (one for each consumer warpgroup): what A holds, shared memory -> global ----
             // barrier 3 + w: A holds something to be stored; 5 + w: it may be overwritten.
             const int w = warp - 10;
             const uint32_t ab = base + OFF_A + w * (A_BYTES / 2);
             for (int it = 0; it < iters; it++) {
                 const int row0 = (it * gridDim.x + blockIdx.x) * TM + w * 64;
-                float* sums = l.bias_partial + (size_t)(row0 / 64) * NBIAS;
                 // H1, H2, H3, dout, Z3, Z2, Z1
 #pragma unroll 1
                 for (int k = 0; k < 7; k++) {
@@ -298,18 +278,10 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                         for (int c = 0; c < chunks; c++) tma_store(to, c * 64, row0, ab + c * BOX_BYTES);
                         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
                     }
-                    if (row0 < rows) {
-                        if (k == 3) {
-                            sum_columns(ab, lane, OUTN, sums + 3 * HID);
-                            if (lane == 0) {
-                                double sum = 0;
-                                for (int i = 0; i < 4; i++) sum += warp_loss[4 * w + i];
-                                l.loss_partial[row0 / 64] = sum;
-                            }
-                        } else if (k == 4 || k == 5) {
-                            // Z1's are added up by the consumers, who have nothing else left to do.
-                            for (int c = 0; c < 6; c++) sum_columns(ab + c * BOX_BYTES, lane, 64, sums + (6 - k) * HID + c * 64);
-                        }
+                    if (k == 3 && lane == 0 && row0 < rows) {
+                        double sum = 0;
+                        for (int i = 0; i < 4; i++) sum += warp_loss[4 * w + i];
+                        l.loss_partial[row0 / 64] = sum;
                     }
                     if (lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
                     __syncwarp();
@@ -546,10 +518,6 @@ extern "C" __global__ void __launch_bounds__(384, 1)
                 square_layer<1>(acc0, acc1, base, abase, full, empty, s, ph, rot, tid);
                 pin(acc0); pin(acc1);
             }
-            if (row0 < rows) {
-                float* to = l.bias_partial + (size_t)(row0 / 64) * NBIAS;
-                for (int c = wq; c < 6; c += 4) sum_columns(abase + c * BOX_BYTES, lane, 64, to + c * 64);
-            }
         }
     }
 }
@@ -572,7 +540,6 @@ struct WeightMaps {
     CUtensorMap z3, z2, z1, h3, h2, h1, x, dout;
 };
 
-// One block's sum: 192 columns of A by N of B over chunks [first, end). A warpgroup owns 64 columns of A.
 template <int N>
 struct Accumulators;
 template <> struct Accumulators<192> {
@@ -585,28 +552,73 @@ template <> struct Accumulators<48> {
     static __device__ __forceinline__ void add(float (&d)[24], uint64_t a, uint64_t b, int keep) { wgmma_n48<1, 1>(d, a, b, keep); }
 };
 
-// to: where element (row 0, column 0) of the tile goes; `row` and `column` are the steps from one to the next there.
+// Adds 64 rows of a box of 64 columns in shared memory to the sums of two columns a lane.
+__device__ __forceinline__ void add_columns(uint32_t box, int lane, float& lo, float& hi) {
+#pragma unroll 1
+    for (int r = 0; r < 64; r += 8) {
+        uint32_t v[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v[i]) : "r"(box + (r + i) * 128 + (((lane >> 2) ^ i) << 4) + (lane & 3) * 4) : "memory");
+        float l[8], h[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++) { l[i] = __uint_as_float(v[i] << 16); h[i] = __uint_as_float(v[i] & 0xffff0000u); }
+        lo += ((l[0] + l[1]) + (l[2] + l[3])) + ((l[4] + l[5]) + (l[6] + l[7]));
+        hi += ((h[0] + h[1]) + (h[2] + h[3])) + ((h[4] + h[5]) + (h[6] + h[7]));
+    }
+}
+
+// What a block adds up: 192 columns of A by N of B, from a0 and b0 on, over chunks [first, end) of 64 rows.
+struct Share {
+    const CUtensorMap *a, *b;
+    int a0, b0, first, end;
+    float* to;                 // element (0, 0) of the product; `row_step` and `column_step` lead to its neighbours
+    int row_step, column_step;
+    float* sums;               // column sums of A (or of B, where the columns of the product are not neighbours); or null
+};
+
+// A warpgroup owns 64 columns of A. Of the fourth, one thread loads and three warps add columns up.
 template <int N>
-__device__ __forceinline__ void weight_tile(uint32_t base, const CUtensorMap* am, int a0, const CUtensorMap* bm, int b0, int first,
-                                            int end, float* __restrict__ to, int row_step, int column_step) {
+__device__ __forceinline__ void weight_tile(uint32_t base, const Share& share) {
     constexpr int B_BOXES = (N + 63) / 64;
     const int tid = threadIdx.x, wg = tid >> 7, lane = tid & 31, warp = tid >> 5;
     const uint32_t full = base + OFF_STAGE_BAR, empty = full + 8 * STAGES;
+    const int first = share.first, end = share.end;
+    const bool sum_b = share.column_step != 1;
+    const int adding = share.sums == nullptr ? 0 : (sum_b ? 1 : 3);
+    if (tid == 0) {
+        for (int i = 0; i < STAGES; i++) { mbar_init(full + 8 * i, 1); mbar_init(empty + 8 * i, 3 + adding); }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+    uint32_t s = 0, ph = 0;
+    auto next = [&]() { if (++s == STAGES) { s = 0; ph ^= 1; } };
     if (wg == 3) {
         if (warp == 12 && lane == 0) {
-            uint32_t s = 0, ph = 1;
+            ph = 1;
             for (int chunk = first; chunk < end; chunk++) {
                 mbar_wait(empty + 8 * s, ph);
                 mbar_expect(full + 8 * s, (3 + B_BOXES) * BOX_BYTES);
                 const uint32_t at = base + s * STAGE_BYTES;
-                for (int b = 0; b < 3; b++) tma_load(at + b * BOX_BYTES, am, a0 + b * 64, chunk * 64, full + 8 * s);
-                for (int b = 0; b < B_BOXES; b++) tma_load(at + (3 + b) * BOX_BYTES, bm, b0 + b * 64, chunk * 64, full + 8 * s);
-                if (++s == STAGES) { s = 0; ph ^= 1; }
+                for (int b = 0; b < 3; b++) tma_load(at + b * BOX_BYTES, share.a, share.a0 + b * 64, chunk * 64, full + 8 * s);
+                for (int b = 0; b < B_BOXES; b++) tma_load(at + (3 + b) * BOX_BYTES, share.b, share.b0 + b * 64, chunk * 64, full + 8 * s);
+                next();
             }
+        } else if (warp > 12 && warp - 13 < adding) {
+            const int box = sum_b ? 3 : warp - 13, column = (warp - 13) * 64 + 2 * lane;
+            float lo = 0, hi = 0;
+            for (int chunk = first; chunk < end; chunk++) {
+                mbar_wait(full + 8 * s, ph);
+                add_columns(base + s * STAGE_BYTES + box * BOX_BYTES, lane, lo, hi);
+                __syncwarp();
+                if (lane == 0) mbar_arrive(empty + 8 * s);
+                next();
+            }
+            if (!sum_b || column < N) *reinterpret_cast<float2*>(share.sums + column) = make_float2(lo, hi);
         }
     } else {
         float d[N / 2];
-        uint32_t s = 0, ph = 0, sp = 0;
+        uint32_t sp = 0;
 #pragma unroll
         for (int i = 0; i < N / 2; i++) d[i] = 0;
         pin(d);
@@ -621,7 +633,7 @@ __device__ __forceinline__ void weight_tile(uint32_t base, const CUtensorMap* am
             wg_commit(); wg_wait<1>();
             if (chunk > first && (tid & 127) == 0) mbar_arrive(empty + 8 * sp);
             sp = s;
-            if (++s == STAGES) { s = 0; ph ^= 1; }
+            next();
         }
         wg_wait<0>();
         pin(d);
@@ -630,51 +642,51 @@ __device__ __forceinline__ void weight_tile(uint32_t base, const CUtensorMap* am
         for (int j = 0; j < N / 8; j++)
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                float* at = to + (size_t)(r + 8 * i) * row_step + (c + 8 * j) * column_step;
-                if (column_step == 1) *reinterpret_cast<float2*>(at) = make_float2(d[4 * j + 2 * i], d[4 * j + 2 * i + 1]);
-                else { at[0] = d[4 * j + 2 * i]; at[column_step] = d[4 * j + 2 * i + 1]; }
+                float* at = share.to + (size_t)(r + 8 * i) * share.row_step + (c + 8 * j) * share.column_step;
+                if (!sum_b) *reinterpret_cast<float2*>(at) = make_float2(d[4 * j + 2 * i], d[4 * j + 2 * i + 1]);
+                else { at[0] = d[4 * j + 2 * i]; at[share.column_step] = d[4 * j + 2 * i + 1]; }
             }
     }
 }
 
 extern "C" __global__ void __launch_bounds__(512, 1)
-    fused_weight_gradients(const __grid_constant__ WeightMaps m, float* __restrict__ partial, int stride, int rows) {
+    fused_weight_gradients(const __grid_constant__ WeightMaps m, float* __restrict__ partial, float* __restrict__ bias_partial, int stride,
+                           int rows) {
     extern __shared__ uint8_t raw[];
     uint8_t* sm = raw + ((1024 - (s32(raw) & 1023)) & 1023);
     const uint32_t base = s32(sm);
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < STAGES; i++) { mbar_init(base + OFF_STAGE_BAR + 8 * i, 1); mbar_init(base + OFF_STAGE_BAR + 8 * (STAGES + i), 3); }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
-    __syncthreads();
     constexpr int AT1 = 0, AT2 = HID * 80, AT3 = AT2 + HID * HID, AT4 = AT3 + HID * HID;
     const int chunks = (rows + 63) / 64;
-    int block = blockIdx.x;
-    // Blocks of one share lie side by side: they read the same rows at the same time.
-    auto share = [&](int splits, int split, int& first, int& end) {
-        first = (int)((long long)chunks * split / splits);
-        end = (int)((long long)chunks * (split + 1) / splits);
+    // Blocks of one share of the batch lie side by side: they read the same rows at the same time.
+    auto of_batch = [&](int splits, int split, Share& share) {
+        share.first = (int)((long long)chunks * split / splits);
+        share.end = (int)((long long)chunks * (split + 1) / splits);
     };
-    int first, end;
+    int block = blockIdx.x;
+    Share share;
     if (block < 8 * SPLITS_SQUARE) {
-        const int split = block >> 3, tile = block & 3;
+        const int split = block >> 3, i = (block >> 1) & 1, j = block & 1;
         const bool third = (block & 4) != 0;
-        const int i = tile >> 1, j = tile & 1;
-        share(SPLITS_SQUARE, split, first, end);
-        float* to = partial + (size_t)split * stride + (third ? AT3 : AT2) + (i * 192) * HID + j * 192;
-        weight_tile<192>(base, third ? &m.z3 : &m.z2, i * 192, third ? &m.h2 : &m.h1, j * 192, first, end, to, HID, 1);
+        share = {third ? &m.z3 : &m.z2, third ? &m.h2 : &m.h1, i * 192, j * 192, 0, 0,
+                 partial + (size_t)split * stride + (third ? AT3 : AT2) + (i * 192) * HID + j * 192, HID, 1,
+                 j == 0 ? bias_partial + split * NBIAS + (third ? 2 : 1) * HID + i * 192 : nullptr};
+        of_batch(SPLITS_SQUARE, split, share);
+        weight_tile<192>(base, share);
         return;
     }
     block -= 8 * SPLITS_SQUARE;
-    if (block < 2 * SPLITS_FIRST) {
-        const int split = block >> 1, i = block & 1;
-        share(SPLITS_FIRST, split, first, end);
-        weight_tile<80>(base, &m.z1, i * 192, &m.x, 0, first, end, partial + (size_t)split * stride + AT1 + i * 192 * 80, 80, 1);
-        return;
-    }
-    block -= 2 * SPLITS_FIRST;
+    const bool of_first = block < 2 * SPLITS_FIRST;
+    if (!of_first) block -= 2 * SPLITS_FIRST;
     const int split = block >> 1, i = block & 1;
-    share(SPLITS_LAST, split, first, end);
-    // dW4 transposed: rows of the tile are columns of W4.
-    weight_tile<48>(base, &m.h3, i * 192, &m.dout, 0, first, end, partial + (size_t)split * stride + AT4 + i * 192, 1, HID);
+    float* const row = partial + (size_t)split * stride;
+    if (of_first) {
+        share = {&m.z1, &m.x, i * 192, 0, 0, 0, row + AT1 + i * 192 * 80, 80, 1, bias_partial + split * NBIAS + i * 192};
+        of_batch(SPLITS_FIRST, split, share);
+        weight_tile<80>(base, share);
+    } else {
+        // Transposed: rows of the product are columns of W4.
+        share = {&m.h3, &m.dout, i * 192, 0, 0, 0, row + AT4 + i * 192, 1, HID, i == 0 ? bias_partial + split * NBIAS + 3 * HID : nullptr};
+        of_batch(SPLITS_LAST, split, share);
+        weight_tile<48>(base, share);
+    }
 }

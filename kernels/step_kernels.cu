@@ -122,6 +122,7 @@ __device__ __forceinline__ void upload_batch(const S* states, const S* next_stat
                                              const float* weights, const float* dones, const u32* step_counts, const u32* status, T* x, u32* action,
                                              float* reward, float* weight, float* discount, StepState* state, float gamma,
                                              u32 rows, u32 capacity, u32 state_dim, u32 width) {
+    previous_kernel_done();
     const u32 first = blockIdx.x * blockDim.x + threadIdx.x;
     const u32 stride = gridDim.x * blockDim.x;
     const u32 quads = width / 4, half = capacity * quads;
@@ -399,7 +400,7 @@ struct GradientParts {
 // units and the other way round, and the squares for its norm. Also prepares what the next update needs of schedules.
 //   partial      [parts][stride]    f32 in      may be `gradient` itself, with one part each
 //   gradient     [weights + biases] f32 out
-//   bias_partial [tiles][biases]    f32 in
+//   bias_partial [bias_rows][biases] f32 in
 //   square_partial [grid]           f64 out
 //   state, settings                     in, out
 //   The last layer's weights begin at parts.last: 1 + actions rows (and padding) of `last_width` = 2 * head (and padding)
@@ -408,9 +409,10 @@ struct GradientParts {
 // Needs:  weights, stride, first_end and last multiples of 4.   Bits: fixed order.
 extern "C" __global__ void __launch_bounds__(256)
     grad_norm(const float* partial, GradientParts parts, float* gradient, const float* bias_partial, double* square_partial,
-              StepState* state, const StepSettings* settings, u32 weights, u32 biases, u32 tiles, u32 last_width, u32 head) {
+              StepState* state, const StepSettings* settings, u32 weights, u32 biases, u32 bias_rows, u32 last_width, u32 head) {
     __shared__ double scratch[8];
     __shared__ float group_sums[32][BIAS_CHUNK];
+    previous_kernel_done();
     const u32 bias_blocks = (biases + BIAS_CHUNK - 1u) / BIAS_CHUNK;
     double squares = 0;
     if (blockIdx.x < bias_blocks) {
@@ -419,7 +421,7 @@ extern "C" __global__ void __launch_bounds__(256)
         float sum = 0;
         if (column < biases) {
 #pragma unroll 8
-            for (u32 tile = group; tile < tiles; tile += 32) sum += bias_partial[(u64)tile * biases + column];
+            for (u32 row = group; row < bias_rows; row += 32) sum += bias_partial[(u64)row * biases + column];
         }
         group_sums[group][lane] = sum;
         __syncthreads();
@@ -493,30 +495,47 @@ extern "C" __global__ void __launch_bounds__(256)
     adam_step(const float* gradient, float* parameter, float* first, float* second, float* target, u16* parameter_bf16,
               u16* target_bf16, const double* square_partial, const double* loss_partial, StepState* state,
               const StepSettings* settings, u32 count, u32 norm_blocks, u32 tiles) {
-    __shared__ double scratch[8];
+    __shared__ double scratch[2][8];
     __shared__ float clip_scale;
     __shared__ bool apply;
+    let_next_kernel_start();
     const u32 at = (blockIdx.x * 256u + threadIdx.x) * 4u;
     const bool inside = at < count;
-    // In flight while the decision is made.
-    float4 g4, p4, m4, v4, t4;
-    g4 = p4 = m4 = v4 = t4 = make_float4(0, 0, 0, 0);
+    // In flight while the kernel before drains and the decision is made: nothing before writes these.
+    float4 p4, m4, v4, t4;
+    p4 = m4 = v4 = t4 = make_float4(0, 0, 0, 0);
     if (inside) {
-        g4 = *(const float4*)(gradient + at);
         p4 = *(float4*)(parameter + at);
         m4 = *(float4*)(first + at);
         v4 = *(float4*)(second + at);
         t4 = *(float4*)(target + at);
     }
+    const float beta1 = (float)settings->beta1, beta2 = (float)settings->beta2;
+    const float rest1 = (float)(1.0 - settings->beta1), rest2 = (float)(1.0 - settings->beta2);
+    const float decay = settings->weight_decay, epsilon = settings->epsilon, tau = settings->tau, most = settings->max_grad_norm;
+    wait_for_previous_kernel();
+    const float4 g4 = inside ? *(const float4*)(gradient + at) : make_float4(0, 0, 0, 0);
+    const float rate = state->next_rate, correction1 = state->correction1, correction2 = state->correction2;
+    const bool copy = state->next_copies != 0;
+    const u32 rows = state->rows;
     double squares = 0, loss = 0;
     for (u32 i = threadIdx.x; i < norm_blocks; i += 256) squares += square_partial[i];
     for (u32 i = threadIdx.x; i < tiles; i += 256) loss += loss_partial[i];
-    squares = block_sum(squares, scratch);
-    loss = block_sum(loss, scratch);
+    squares = warp_sum(squares);
+    loss = warp_sum(loss);
+    if ((threadIdx.x & 31u) == 0) {
+        scratch[0][threadIdx.x >> 5] = squares;
+        scratch[1][threadIdx.x >> 5] = loss;
+    }
+    __syncthreads();
     if (threadIdx.x == 0) {
-        const u32 rows = state->rows;
+        squares = loss = 0;
+        for (u32 warp = 0; warp < 8; ++warp) {
+            squares += scratch[0][warp];
+            loss += scratch[1][warp];
+        }
         if (rows > 0) loss /= rows;
-        const float norm = (float)sqrt(squares), most = settings->max_grad_norm;
+        const float norm = (float)sqrt(squares);
         // Comparisons with NaN are false.
         const bool finite = norm <= 3.402823466e38f && fabs(loss) <= 3.402823466e38;
         apply = finite && rows > 0;
@@ -535,18 +554,13 @@ extern "C" __global__ void __launch_bounds__(256)
                 state->applied += 1;
                 state->power1 = state->next_power1;
                 state->power2 = state->next_power2;
-                state->learning_rate = state->next_rate;
+                state->learning_rate = rate;
             }
         }
     }
     __syncthreads();
     if (!apply || !inside) return;
-    const float beta1 = (float)settings->beta1, beta2 = (float)settings->beta2;
-    const float rest1 = (float)(1.0 - settings->beta1), rest2 = (float)(1.0 - settings->beta2);
-    const float rate = state->next_rate, scale = clip_scale;
-    const float correction1 = state->correction1, correction2 = state->correction2;
-    const float keep = 1.0f - rate * settings->weight_decay, epsilon = settings->epsilon, tau = settings->tau;
-    const bool copy = state->next_copies != 0;
+    const float scale = clip_scale, keep = 1.0f - rate * decay;
     const float g[4] = {g4.x * scale, g4.y * scale, g4.z * scale, g4.w * scale};
     float p[4] = {p4.x, p4.y, p4.z, p4.w}, m[4] = {m4.x, m4.y, m4.z, m4.w}, v[4] = {v4.x, v4.y, v4.z, v4.w};
     float t[4] = {t4.x, t4.y, t4.z, t4.w};

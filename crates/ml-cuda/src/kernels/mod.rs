@@ -7,13 +7,15 @@
 mod cache;
 mod compiler;
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaFunction, CudaModule};
+use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream, LaunchConfig, sys};
 use cudarc::nvrtc::Ptx;
 
 use crate::context::{architecture, driver_version, version_text};
 use crate::error::CudaError;
+use crate::graph::make_current;
 pub use cache::{CACHE_VARIABLE, Cache};
 pub use compiler::{Compiled, compile, compiler_version};
 
@@ -100,4 +102,62 @@ pub fn function(
         },
         code => CudaError::Driver(code),
     })
+}
+
+/// Addresses of a kernel's arguments, in order, for [`launch_behind`]. Each must outlive the launch.
+#[macro_export]
+macro_rules! arguments {
+    ($($argument:expr),* $(,)?) => {
+        [$(::std::ptr::from_ref($argument).cast_mut().cast::<::std::ffi::c_void>()),*]
+    };
+}
+
+/// Launches a kernel that waits for its predecessor by itself (`wait_for_previous_kernel` in `kernels/common.cuh`), so that its
+/// blocks may take their places while the kernel before it on the stream still drains ([programmatic dependent launch]). GPUs
+/// before sm_90 launch it like any other.
+///
+/// [programmatic dependent launch]: https://docs.nvidia.com/cuda/cuda-c-programming-guide/#programmatic-dependent-launch-and-synchronization
+///
+/// # Errors
+/// What the driver refused.
+///
+/// # Safety
+/// The arguments point to values of the types that the kernel takes, in order, and what they say is true of the device's memory.
+/// The kernel waits before it touches what its predecessor writes, or writes what that one touches.
+pub unsafe fn launch_behind(
+    stream: &Arc<CudaStream>,
+    kernel: &CudaFunction,
+    shape: LaunchConfig,
+    arguments: &mut [*mut c_void],
+) -> Result<(), CudaError> {
+    make_current(stream)?;
+    let mut attribute = sys::CUlaunchAttribute {
+        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        // SAFETY: a union of plain numbers, for which zero is a value.
+        ..unsafe { std::mem::zeroed() }
+    };
+    attribute.value.programmaticStreamSerializationAllowed = 1;
+    let config = sys::CUlaunchConfig {
+        gridDimX: shape.grid_dim.0,
+        gridDimY: shape.grid_dim.1,
+        gridDimZ: shape.grid_dim.2,
+        blockDimX: shape.block_dim.0,
+        blockDimY: shape.block_dim.1,
+        blockDimZ: shape.block_dim.2,
+        sharedMemBytes: shape.shared_mem_bytes,
+        hStream: stream.cu_stream(),
+        attrs: &mut attribute,
+        numAttrs: 1,
+    };
+    // SAFETY: the configuration and its attribute live until the call returns; the arguments are the caller's promise.
+    unsafe {
+        sys::cuLaunchKernelEx(
+            &config,
+            kernel.cu_function(),
+            arguments.as_mut_ptr(),
+            std::ptr::null_mut(),
+        )
+    }
+    .result()?;
+    Ok(())
 }

@@ -8,10 +8,9 @@ pub mod her;
 pub mod memory;
 pub mod per;
 
-use std::ffi::c_void;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaFunction, CudaStream, sys};
+use cudarc::driver::CudaStream;
 
 use crate::error::DqnError;
 use crate::gpu_replay_buffer::BatchSet;
@@ -47,60 +46,6 @@ impl LaunchShape {
             shared_mem_bytes: 0,
         }
     }
-}
-
-/// Addresses of a kernel's arguments, in order. Each must outlive the launch.
-macro_rules! arguments {
-    ($($argument:expr),* $(,)?) => {
-        [$(std::ptr::from_ref($argument).cast_mut().cast::<std::ffi::c_void>()),*]
-    };
-}
-use arguments;
-
-/// Launches a kernel that begins with `previous_kernel_done()`, so that its blocks may take their places while the kernel before it
-/// on the stream still drains (programmatic dependent launch). GPUs before sm_90 launch it like any other.
-///
-/// # Errors
-/// What the driver refused.
-///
-/// # Safety
-/// The arguments point to values of the types that the kernel takes, in order, and what they say is true of the device's memory.
-unsafe fn launch_behind(
-    stream: &Arc<CudaStream>,
-    kernel: &CudaFunction,
-    shape: LaunchShape,
-    arguments: &mut [*mut c_void],
-) -> Result<(), DqnError> {
-    stream.context().bind_to_thread()?;
-    let mut attribute = sys::CUlaunchAttribute {
-        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-        // SAFETY: a union of plain numbers, for which zero is a value.
-        ..unsafe { std::mem::zeroed() }
-    };
-    attribute.value.programmaticStreamSerializationAllowed = 1;
-    let config = sys::CUlaunchConfig {
-        gridDimX: shape.grid,
-        gridDimY: 1,
-        gridDimZ: 1,
-        blockDimX: shape.block,
-        blockDimY: 1,
-        blockDimZ: 1,
-        sharedMemBytes: 0,
-        hStream: stream.cu_stream(),
-        attrs: &mut attribute,
-        numAttrs: 1,
-    };
-    // SAFETY: the configuration and its attribute live until the call returns; the arguments are the caller's promise.
-    unsafe {
-        sys::cuLaunchKernelEx(
-            &config,
-            kernel.cu_function(),
-            arguments.as_mut_ptr(),
-            std::ptr::null_mut(),
-        )
-    }
-    .result()?;
-    Ok(())
 }
 
 /// Says which array of which kernel is too short.

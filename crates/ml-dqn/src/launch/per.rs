@@ -5,10 +5,11 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr, PushKernelArg};
-use ml_cuda::kernels::{KernelSource, function, load};
+use ml_cuda::arguments;
+use ml_cuda::kernels::{KernelSource, function, launch_behind, load};
 
 use super::memory::DeviceValue;
-use super::{LaunchShape, arguments, check_length, launch_behind};
+use super::{LaunchShape, check_length};
 use crate::error::DqnError;
 use ml_cuda::DeviceMemory;
 
@@ -560,7 +561,8 @@ impl PerKernels {
         ];
         let shape = shape::prefix_scan(memory.super_end.len());
         // SAFETY: order and types match per_prefix_scan; the arrays are padded to whole super-groups by `PerMemory::new`.
-        unsafe { launch_behind(stream, &self.prefix_scan, shape, &mut arguments) }
+        unsafe { launch_behind(stream, &self.prefix_scan, shape.config(), &mut arguments) }?;
+        Ok(())
     }
 
     /// Draws and gathers a batch, then weighs it.
@@ -600,14 +602,22 @@ impl PerKernels {
             launch_behind(
                 stream,
                 &self.sample_batch,
-                shape::sample_batch(n),
+                shape::sample_batch(n).config(),
                 &mut arguments,
             )
         }?;
         let normalized = 1u32;
         let mut arguments = arguments![&state, &batch.drawn, &batch.n, &normalized, &batch.weights];
         // SAFETY: order and types match is_weights; the rest is the caller's promise.
-        unsafe { launch_behind(stream, &self.weights, shape::rows(n), &mut arguments) }
+        unsafe {
+            launch_behind(
+                stream,
+                &self.weights,
+                shape::rows(n).config(),
+                &mut arguments,
+            )
+        }?;
+        Ok(())
     }
 
     /// Gives `n` drawn slots new priorities.
@@ -655,7 +665,15 @@ impl PerKernels {
         ];
         // SAFETY: order and types match per_update_pa; lengths checked above; indices come from sample_batch, so they are
         // slots of this buffer or -1; td_errors is the caller's promise.
-        unsafe { launch_behind(stream, &self.update_pa, shape::rows(n), &mut arguments) }
+        unsafe {
+            launch_behind(
+                stream,
+                &self.update_pa,
+                shape::rows(n).config(),
+                &mut arguments,
+            )
+        }?;
+        Ok(())
     }
 
     /// Stores new rows: records, links, priorities, sums of their tiles, size.

@@ -13,7 +13,7 @@ use ml_cuda::matmul::Precision;
 use ml_cuda::{CudaError, DeviceMemory};
 
 use super::memory::{NetworkMemory, StepMemory};
-use super::{GradientParts, ROW_TILE};
+use super::{GradientParts, Parts, ROW_TILE};
 use crate::network::Layer;
 use crate::trainers::dqn::state::{StepSettings, StepState};
 
@@ -75,7 +75,6 @@ struct Loss {
     double_dqn: u64,
     td: u64,
     loss_partial: u64,
-    bias_partial: u64,
     online_bias: u64,
     target_bias: u64,
     masks: u64,
@@ -92,7 +91,7 @@ unsafe impl DeviceRepr for WeightMaps {}
 // SAFETY: plain numbers without padding.
 unsafe impl DeviceRepr for Loss {}
 const _: () = assert!(
-    size_of::<StepMaps>() == 2944 && size_of::<WeightMaps>() == 1024 && size_of::<Loss>() == 120
+    size_of::<StepMaps>() == 2944 && size_of::<WeightMaps>() == 1024 && size_of::<Loss>() == 112
 );
 
 /// The two launches between a step's inputs and its optimizer, with all that they read and write baked in.
@@ -114,6 +113,8 @@ pub struct FusedKernels {
     _gradients: [DeviceMemory<u16>; 3],
     /// Sums over shares of the batch of the weights' gradients.
     partial: DeviceMemory<f32>,
+    /// And of those of the biases. Rows of shares that a layer does not have stay zero.
+    bias_partial: DeviceMemory<f32>,
 }
 
 impl FusedKernels {
@@ -128,9 +129,9 @@ impl FusedKernels {
         if !Self::fit(layers, precision) {
             return 0;
         }
-        let weights = layers[layers.len() - 1].weight.end;
+        let flat = layers[layers.len() - 1].bias.end;
         let masks = 3 * capacity.div_ceil(ROW_TILE) * MASK_WORDS;
-        (3 * capacity * 384 * 2 + 4 * (MOST_SPLITS * weights + masks)) as u64
+        (3 * capacity * 384 * 2 + 4 * (MOST_SPLITS * flat + masks)) as u64
     }
 
     /// `None` where the device is no Hopper, or precision or sizes are not those of the kernels.
@@ -169,7 +170,6 @@ impl FusedKernels {
             double_dqn: settings + offset_of!(StepSettings, double_dqn) as u64,
             td: 0,
             loss_partial: memory.loss_partial.address(),
-            bias_partial: memory.bias_partial.address(),
             online_bias: memory.online.master(bias),
             target_bias: memory.target.master(bias),
             masks: masks.address(),
@@ -190,6 +190,7 @@ impl FusedKernels {
             _masks: masks,
             _gradients: gradients,
             partial: DeviceMemory::zeroed(stream, MOST_SPLITS * weights)?,
+            bias_partial: DeviceMemory::zeroed(stream, MOST_SPLITS * memory.biases())?,
             stream: Arc::clone(stream),
         }))
     }
@@ -205,21 +206,27 @@ impl FusedKernels {
         Ok(())
     }
 
-    /// Parts of all weights' gradients.
+    /// Parts of the gradients of all weights and biases.
     pub fn enqueue_weight_gradients(&self) -> Result<(), CudaError> {
-        let partial = self.partial.address();
+        let (partial, bias_partial) = (self.partial.address(), self.bias_partial.address());
         let mut builder = self.stream.launch_builder(&self.weight_gradients);
-        builder.arg(&self.weight_maps).arg(&partial);
+        builder.arg(&self.weight_maps);
+        builder.arg(&partial).arg(&bias_partial);
         builder.arg(&self.weights).arg(&self.rows);
-        // SAFETY: order and types match fused_weight_gradients; `partial` has as many rows of `weights` as
-        // the most of its splits.
+        // SAFETY: order and types match fused_weight_gradients; both partial sums have as many rows, of all
+        // weights and of all biases, as the most of its splits.
         unsafe { builder.launch(shape(WEIGHT_BLOCKS, 512, WEIGHTS_SHARED_BYTES)) }?;
         Ok(())
     }
 
     /// Where they are.
-    pub fn gradient_parts(&self, layers: &[Layer]) -> (u64, GradientParts) {
-        (self.partial.address(), GradientParts::new(layers, SPLITS))
+    pub fn parts(&self, layers: &[Layer]) -> Parts {
+        Parts {
+            of_weights: self.partial.address(),
+            layout: GradientParts::new(layers, SPLITS),
+            of_biases: self.bias_partial.address(),
+            bias_rows: MOST_SPLITS as u32,
+        }
     }
 }
 

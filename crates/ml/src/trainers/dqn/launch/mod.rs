@@ -80,6 +80,14 @@ impl GradientParts {
     }
 }
 
+/// What the backward pass leaves to `grad_norm`: addresses of partial sums, and how many there are.
+struct Parts {
+    of_weights: u64,
+    layout: GradientParts,
+    of_biases: u64,
+    bias_rows: u32,
+}
+
 /// Bytes of one value as products read it.
 fn stored_bytes(precision: Precision) -> usize {
     match precision {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
-use ml_cuda::CudaError;
-use ml_cuda::kernels::{function, load};
+use ml_cuda::kernels::{function, launch_behind, load};
 use ml_cuda::matmul::{Epilogue, Output, Plan, Precision, Product, Products};
+use ml_cuda::{CudaError, arguments};
 
 use super::fused::FusedKernels;
 use super::memory::{NetworkMemory, StepMemory};
-use super::{GradientParts, SOURCE, norm_blocks, stored_bytes, threads};
+use super::{GradientParts, Parts, SOURCE, norm_blocks, stored_bytes, threads};
 use crate::error::TrainError;
 use crate::network::Layer;
 
@@ -129,35 +129,35 @@ impl StepKernels {
         let work = 2 * memory.capacity * width / 4;
         let [rows, capacity, state_dim, width] =
             [batch.rows, memory.capacity, memory.state_dim, width].map(|size| size as u32);
-        let addresses = [
-            batch.states,
-            batch.next_states,
-            batch.actions,
-            batch.rewards,
-            batch.weights,
-            batch.dones,
-            batch.step_counts,
-            batch.status,
-            memory.x.address(),
-            memory.action.address(),
-            memory.reward.address(),
-            memory.weight.address(),
-            memory.discount.address(),
-            memory.state.address(),
+        let x = memory.x.address();
+        let (action, reward) = (memory.action.address(), memory.reward.address());
+        let (weight, discount) = (memory.weight.address(), memory.discount.address());
+        let state = memory.state.address();
+        let mut arguments = arguments![
+            &batch.states,
+            &batch.next_states,
+            &batch.actions,
+            &batch.rewards,
+            &batch.weights,
+            &batch.dones,
+            &batch.step_counts,
+            &batch.status,
+            &x,
+            &action,
+            &reward,
+            &weight,
+            &discount,
+            &state,
+            &gamma,
+            &rows,
+            &capacity,
+            &state_dim,
+            &width,
         ];
-        let mut launch = self.stream.launch_builder(kernel);
-        for address in &addresses {
-            launch.arg(address);
-        }
-        launch
-            .arg(&gamma)
-            .arg(&rows)
-            .arg(&capacity)
-            .arg(&state_dim)
-            .arg(&width);
-        // SAFETY: order and types match upload_batch in step_kernels.cu; the batch holds `rows` rows of
-        // `state_dim` and lives in the caller's hands; outputs are allocated for `capacity` rows.
-        unsafe { launch.launch(threads(work)) }?;
+        // SAFETY: order and types match upload_batch in step_kernels.cu, which waits first; the batch holds
+        // `rows` rows of `state_dim` and lives in the caller's hands; outputs are allocated for `capacity`
+        // rows.
+        unsafe { launch_behind(&self.stream, kernel, threads(work), &mut arguments) }?;
         Ok(())
     }
 
@@ -300,75 +300,81 @@ impl StepKernels {
     /// Whole gradients and their norm, then the decision about the update, and the update.
     pub fn optimize(&self, memory: &StepMemory) -> Result<(), TrainError> {
         let layers = &memory.layers;
-        let (partial, parts) = match &self.fused {
-            Some(fused) => fused.gradient_parts(layers),
-            // The products leave whole sums, each in its place.
-            None => (
-                memory.gradient.address(),
-                GradientParts::new(layers, [1, 1, 1]),
-            ),
+        let tiles = memory.tiles() as u32;
+        let parts = match &self.fused {
+            Some(fused) => fused.parts(layers),
+            // The products leave whole sums of the weights, each in its place.
+            None => Parts {
+                of_weights: memory.gradient.address(),
+                layout: GradientParts::new(layers, [1, 1, 1]),
+                of_biases: memory.bias_partial.address(),
+                bias_rows: tiles,
+            },
         };
         let blocks = norm_blocks(memory.weights(), memory.biases()) as u32;
-        let tiles = memory.tiles() as u32;
-        let addresses = [
-            memory.gradient.address(),
-            memory.bias_partial.address(),
-            memory.square_partial.address(),
-            memory.state.address(),
-            memory.settings.address(),
-        ];
-        let sizes = [
+        let gradient = memory.gradient.address();
+        let square_partial = memory.square_partial.address();
+        let (state, settings) = (memory.state.address(), memory.settings.address());
+        let [weights, biases, last_width, head] = [
             memory.weights(),
             memory.biases(),
-            memory.tiles(),
             layers[layers.len() - 1].inputs,
             memory.head,
         ]
         .map(|size| size as u32);
-        let mut launch = self.stream.launch_builder(&self.grad_norm);
-        launch.arg(&partial).arg(&parts);
-        for address in &addresses {
-            launch.arg(address);
-        }
-        for size in &sizes {
-            launch.arg(size);
-        }
-        let shape = LaunchConfig {
-            grid_dim: (blocks, 1, 1),
-            block_dim: (256, 1, 1),
-            shared_mem_bytes: 0,
-        };
-        // SAFETY: order and types match grad_norm; `partial` holds the parts that are named, and
-        // `square_partial` one value for each block.
-        unsafe { launch.launch(shape) }?;
-
-        let addresses = [
-            memory.gradient.address(),
-            memory.online.masters.address(),
-            memory.first.address(),
-            memory.second.address(),
-            memory.target.masters.address(),
-            memory.online.copies_or_null(),
-            memory.target.copies_or_null(),
-            memory.square_partial.address(),
-            memory.loss_partial.address(),
-            memory.state.address(),
-            memory.settings.address(),
+        let mut of_norm = arguments![
+            &parts.of_weights,
+            &parts.layout,
+            &gradient,
+            &parts.of_biases,
+            &square_partial,
+            &state,
+            &settings,
+            &weights,
+            &biases,
+            &parts.bias_rows,
+            &last_width,
+            &head,
         ];
+        // SAFETY: order and types match grad_norm, which waits first; the parts are where they are said
+        // to be, and `square_partial` one value for each block.
+        unsafe {
+            launch_behind(
+                &self.stream,
+                &self.grad_norm,
+                blocks_of_256(blocks),
+                &mut of_norm,
+            )
+        }?;
+
+        let online = memory.online.masters.address();
+        let (first, second) = (memory.first.address(), memory.second.address());
+        let target = memory.target.masters.address();
+        let online_copies = memory.online.copies_or_null();
+        let target_copies = memory.target.copies_or_null();
+        let loss_partial = memory.loss_partial.address();
         let count = memory.online.masters.len() as u32;
-        let mut launch = self.stream.launch_builder(&self.adam_step);
-        for address in &addresses {
-            launch.arg(address);
-        }
-        launch.arg(&count).arg(&blocks).arg(&tiles);
-        let shape = LaunchConfig {
-            grid_dim: (count.div_ceil(1024), 1, 1),
-            block_dim: (256, 1, 1),
-            shared_mem_bytes: 0,
-        };
-        // SAFETY: order and types match adam_step; all arrays hold `count` values, a multiple of 8, or
-        // one for each block of grad_norm, or each tile; null where there are no bf16 copies.
-        unsafe { launch.launch(shape) }?;
+        let mut of_adam = arguments![
+            &gradient,
+            &online,
+            &first,
+            &second,
+            &target,
+            &online_copies,
+            &target_copies,
+            &square_partial,
+            &loss_partial,
+            &state,
+            &settings,
+            &count,
+            &blocks,
+            &tiles,
+        ];
+        let shape = blocks_of_256(count.div_ceil(1024));
+        // SAFETY: order and types match adam_step; all arrays hold `count` values, a multiple of 8, or one
+        // for each block of grad_norm, or each tile; null where there are no bf16 copies. What it touches
+        // before it waits, grad_norm does not.
+        unsafe { launch_behind(&self.stream, &self.adam_step, shape, &mut of_adam) }?;
         Ok(())
     }
 
@@ -383,15 +389,19 @@ impl StepKernels {
             let (from, to) = (from.address(), to.address());
             let mut launch = self.stream.launch_builder(&self.round_to_bf16);
             launch.arg(&from).arg(&to).arg(&count);
-            let shape = LaunchConfig {
-                grid_dim: (count.div_ceil(256), 1, 1),
-                block_dim: (256, 1, 1),
-                shared_mem_bytes: 0,
-            };
+            let shape = blocks_of_256(count.div_ceil(256));
             // SAFETY: order and types match round_to_bf16; both arrays hold `count` values.
             unsafe { launch.launch(shape) }?;
         }
         Ok(())
+    }
+}
+
+fn blocks_of_256(blocks: u32) -> LaunchConfig {
+    LaunchConfig {
+        grid_dim: (blocks, 1, 1),
+        block_dim: (256, 1, 1),
+        shared_mem_bytes: 0,
     }
 }
 
