@@ -6,7 +6,9 @@
 mod branches;
 mod fixtures;
 mod foxhunt;
+mod fuzz;
 mod hostile;
+mod mutants;
 mod properties;
 mod rename_everything;
 mod support;

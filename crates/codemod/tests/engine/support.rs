@@ -314,9 +314,18 @@ fn second_run_is_idle(first: &Run, migrations: &[Migration]) -> Result<(), Strin
         places.sort();
         places
     };
-    if places(&once) != places(&twice) {
+    let (first_places, second_places) = (places(&once), places(&twice));
+    if first_places != second_places {
+        let (lost, new) = (
+            first_places
+                .iter()
+                .find(|site| !second_places.contains(site)),
+            second_places
+                .iter()
+                .find(|site| !first_places.contains(site)),
+        );
         return Err(format!(
-            "the second run reports\n{twice:#?}\nafter\n{once:#?}"
+            "the second run no longer reports {lost:?}, and reports {new:?}\n{twice:#?}\nafter\n{once:#?}"
         ));
     }
     Ok(())
