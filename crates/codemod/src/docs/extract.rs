@@ -1,7 +1,7 @@
 //! The examples of a file as code that can be analysed, line by line.
 
 use super::comments::{Doc, docs};
-use super::markdown::{Language, blocks, language};
+use super::markdown::{Language, blocks, language, quote_len};
 use crate::syntax::{File, ItemKind, LineIndex, Span, StmtKind, parse};
 
 /// A block of Rust in a documentation.
@@ -53,7 +53,10 @@ impl CodeLine {
 
     /// Whether nothing but marks of the documentation stands beside the code.
     pub fn is_alone(&self, text: &str) -> bool {
-        let head = text[self.full.lo..self.content.lo].trim();
+        // A block quote's marks are the documentation's too.
+        let head = text[self.full.lo..self.content.lo]
+            .trim_end_matches(['>', ' '])
+            .trim();
         let tail = text[self.content.hi..self.full.hi].trim();
         let opens = matches!(head, "" | "*" | "///" | "//!")
             || (head.starts_with('#') && head.contains("doc"));
@@ -110,6 +113,9 @@ fn examples_of(doc: &Doc, text: &str) -> Vec<Example> {
             .iter()
             .map(|line| {
                 let mut content = line.content;
+                if code.is_quoted {
+                    content.lo += quote_len(content.text(text));
+                }
                 let source = content.text(text);
                 let blanks = source.len() - source.trim_start_matches([' ', '\t']).len();
                 content.lo += blanks.min(code.indent);

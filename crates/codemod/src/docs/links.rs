@@ -150,7 +150,16 @@ impl Here<'_, '_> {
         let fate = match (defined, &target) {
             (Some(fate), _) => fate.clone(),
             (None, Some(target)) => fate(self.cx, self.scope, target),
-            (None, None) => Fate::Keep,
+            (None, None) => {
+                let mut edits = self.rename_arguments(&link.label);
+                if written != &link.label {
+                    edits.extend(self.rename_arguments(written));
+                }
+                if !edits.is_empty() {
+                    out.edits.push(EditGroup { edits });
+                }
+                Fate::Keep
+            }
         };
         match fate {
             Fate::Keep => {}
@@ -253,6 +262,37 @@ impl Here<'_, '_> {
             self.prose
                 .replace(link.label.end + 1..link.whole.end, &dest, &renamed.rule),
         );
+    }
+
+    /// `` [`Vec<Old>`] ``: rustdoc follows the name in front; what stands between the angle brackets is for the reader.
+    fn rename_arguments(&self, label: &Range<usize>) -> Vec<Edit> {
+        let text = self.text(label);
+        let Some(open) = text.find('<').filter(|_| text.contains('>')) else {
+            return vec![];
+        };
+        let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+        let mut edits = Vec::new();
+        let mut at = open;
+        while let Some(start) = text[at..].find(is_path).map(|n| at + n) {
+            let end = text[start..]
+                .find(|c| !is_path(c))
+                .map_or(text.len(), |n| start + n);
+            at = end;
+            let Some(target) = Target::parse(&text[start..end]) else {
+                continue;
+            };
+            if let Fate::Renamed(renamed) = fate(self.cx, self.scope, &target)
+                && let Some(new) = relabelled(&text[start..end], &renamed)
+            {
+                self.replace(
+                    &(label.start + start..label.start + end),
+                    &new,
+                    &renamed.rule,
+                    &mut edits,
+                );
+            }
+        }
+        edits
     }
 
     fn to_code(&self, link: &Link, target: Option<&Target<'_>>, rule: &str) -> Vec<Edit> {

@@ -12,6 +12,8 @@ pub struct Code {
     pub lines: Range<usize>,
     /// Blanks in front of the fence, which are not part of the code.
     pub indent: usize,
+    /// Stands in a block quote: each line begins with its marks, see [`quote_len`].
+    pub is_quoted: bool,
 }
 
 /// The blocks of code of a documentation, and the runs of lines between them.
@@ -41,8 +43,32 @@ pub fn blocks(doc: &Doc, text: &str) -> Blocks {
                 info: info.to_owned(),
                 lines: at + 1..end,
                 indent,
+                is_quoted: false,
             });
             at = (end + 1).min(n);
+            prose_from = at;
+            after_blank = true;
+            continue;
+        }
+        let quote = quote_len(content);
+        if quote > 0
+            && let Some((mark, len, info)) = fence(content[quote..].trim_start())
+        {
+            // The quote's end is the block's end.
+            let inside = (at + 1..n).take_while(|&end| quote_len(line(end)) > 0);
+            let close = inside
+                .clone()
+                .find(|&end| closes(&line(end)[quote_len(line(end))..], mark, len));
+            let end = close.unwrap_or(at + 1 + inside.count());
+            out.prose.push(prose_from..at);
+            let fenced = &content[quote..];
+            out.code.push(Code {
+                info: info.to_owned(),
+                lines: at + 1..end,
+                indent: fenced.len() - fenced.trim_start().len(),
+                is_quoted: true,
+            });
+            at = end + usize::from(close.is_some());
             prose_from = at;
             after_blank = true;
             continue;
@@ -65,6 +91,7 @@ pub fn blocks(doc: &Doc, text: &str) -> Blocks {
                 info: String::new(),
                 lines: at..end,
                 indent: 4,
+                is_quoted: false,
             });
             at = end;
             prose_from = end;
@@ -81,6 +108,20 @@ pub fn blocks(doc: &Doc, text: &str) -> Blocks {
     out.prose.push(prose_from..n);
     out.prose.retain(|range| !range.is_empty());
     out
+}
+
+/// How long the marks of a block quote at the start of a line are, with the blank that belongs to each.
+pub fn quote_len(line: &str) -> usize {
+    let mut len = 0;
+    loop {
+        let rest = &line[len..];
+        let blanks = rest.len() - rest.trim_start_matches(' ').len();
+        if blanks > 3 || !rest[blanks..].starts_with('>') {
+            return len;
+        }
+        len += blanks + 1;
+        len += usize::from(line[len..].starts_with(' '));
+    }
 }
 
 /// The mark of an opening fence, how often it stands there, and what follows.
