@@ -616,14 +616,16 @@ impl<'a> Cx<'a> {
                 .any(|(at, _)| !expr.span.contains(Span::new(at, at + other.len())));
         }
         // Round a loop again.
-        let loops = self.nodes.ancestors(expr).iter().any(|outer| {
+        let loops = self.nodes.exprs.iter().any(|outer| {
             matches!(
                 outer.kind,
                 ExprKind::Loop { .. }
                     | ExprKind::While { .. }
                     | ExprKind::For { .. }
                     | ExprKind::Closure { .. }
-            ) && !outer.span.contains(local.span)
+            ) && outer.span.contains(expr.span)
+                && outer.span != expr.span
+                && !outer.span.contains(local.span)
         });
         loops
             || local
