@@ -1,5 +1,7 @@
 //! From `syn`'s tree to ours.
 
+use std::collections::HashSet;
+
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::spanned::Spanned;
 
@@ -43,6 +45,9 @@ pub struct Lower<'t> {
     cut: usize,
     n_exprs: u32,
     mismatch: Option<usize>,
+    /// Where a `let` may stand in an expression: links of a condition's `&&` chain.
+    conditions: HashSet<usize>,
+    stray_let: Option<usize>,
 }
 
 impl<'t> Lower<'t> {
@@ -52,6 +57,34 @@ impl<'t> Lower<'t> {
             cut,
             n_exprs: 0,
             mismatch: None,
+            conditions: HashSet::new(),
+            stray_let: None,
+        }
+    }
+
+    /// Where a `let` stood as an expression elsewhere: `syn` takes that, no compiler does.
+    pub fn take_stray_let(&mut self) -> Option<usize> {
+        self.stray_let.take()
+    }
+
+    /// A condition or a guard.
+    fn condition(&mut self, cond: &syn::Expr) -> Expr {
+        let mut at = cond;
+        loop {
+            let (link, next) = match at {
+                syn::Expr::Binary(it) if matches!(it.op, syn::BinOp::And(_)) => {
+                    (&*it.right, Some(&*it.left))
+                }
+                other => (other, None),
+            };
+            if let syn::Expr::Let(it) = link {
+                let span = self.of(&it.let_token);
+                self.conditions.insert(span.lo);
+            }
+            match next {
+                Some(next) => at = next,
+                None => return self.expr(cond),
+            }
         }
     }
 
@@ -1097,6 +1130,10 @@ impl<'t> Lower<'t> {
             E::If(it) => return self.if_chain(it),
             E::Let(it) => {
                 attrs = &it.attrs;
+                let at = self.of(&it.let_token).lo;
+                if !self.conditions.contains(&at) {
+                    self.stray_let.get_or_insert(at);
+                }
                 let value = self.boxed(&it.expr);
                 let pat = self.pat(&it.pat);
                 (
@@ -1130,7 +1167,7 @@ impl<'t> Lower<'t> {
             E::While(it) => {
                 attrs = &it.attrs;
                 let label = self.label(&it.label);
-                let cond = self.boxed(&it.cond);
+                let cond = Box::new(self.condition(&it.cond));
                 let body = self.block(&it.body);
                 let first = label
                     .as_ref()
@@ -1424,7 +1461,7 @@ impl<'t> Lower<'t> {
                 .else_branch
                 .as_ref()
                 .map_or(Span::default(), |(token, _)| self.of(token));
-            let cond = self.boxed(&link.cond);
+            let cond = Box::new(self.condition(&link.cond));
             let then = self.block(&link.then_branch);
             let mut span = self.of(&link.if_token).to(then.span);
             span = alt.as_ref().map_or(span, |alt| span.to(alt.span));
@@ -1446,7 +1483,7 @@ impl<'t> Lower<'t> {
     fn arm(&mut self, arm: &syn::Arm) -> Arm {
         let attrs = self.attrs(&arm.attrs);
         let (pat, guard) = match &arm.pat {
-            syn::Pat::Guard(it) => (self.pat(&it.pat), Some(self.expr(&it.guard))),
+            syn::Pat::Guard(it) => (self.pat(&it.pat), Some(self.condition(&it.guard))),
             pat => (self.pat(pat), None),
         };
         let body = self.expr(&arm.body);
@@ -1479,7 +1516,14 @@ impl<'t> Lower<'t> {
         );
         let name = path.last().name.text.clone();
         let args = if is_std_macro(&name) {
-            self.mac_args(&name, mac.tokens.clone())
+            let outside = self.stray_let.take();
+            let args = self.mac_args(&name, mac.tokens.clone());
+            let inside = std::mem::replace(&mut self.stray_let, outside);
+            if inside.is_none() {
+                args
+            } else {
+                MacroArgs::Opaque
+            }
         } else {
             MacroArgs::Opaque
         };
@@ -1511,7 +1555,7 @@ impl<'t> Lower<'t> {
                 Ok((value, pat, guard)) => MacroArgs::Matches {
                     value: self.boxed(&value),
                     pat: Box::new(self.pat(&pat)),
-                    guard: guard.as_ref().map(|guard| self.boxed(guard)),
+                    guard: guard.as_ref().map(|guard| Box::new(self.condition(guard))),
                 },
                 Err(_) => MacroArgs::Opaque,
             };

@@ -86,6 +86,13 @@ fn parse_with<T>(
         Ok(tree) => {
             let mut lower = Lower::new(text, cut);
             let mut file = finish(&mut lower, tree);
+            if let Some(at) = lower.take_stray_let() {
+                proc_macro2::extra::invalidate_current_thread_spans();
+                return Err(ParseFailure {
+                    at,
+                    message: "expected an expression, found a `let`".into(),
+                });
+            }
             match lower.take_mismatch() {
                 None => {
                     lower.tokens(rest, &mut file);
