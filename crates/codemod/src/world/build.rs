@@ -161,6 +161,16 @@ impl World {
                 .iter()
                 .map(|(name, package)| (name.clone(), libs.get(package).copied()))
                 .collect();
+            let mut externs: BTreeMap<String, Option<CrateId>> = externs;
+            for (alias, krate) in self.crates[id].renames.clone() {
+                let target = match krate.as_str() {
+                    "self" => Some(Some(id)),
+                    krate => externs.get(krate).copied(),
+                };
+                if let Some(target) = target {
+                    externs.entry(alias).or_insert(target);
+                }
+            }
             self.crates[id].externs = externs;
             n += 1;
         }
@@ -218,6 +228,7 @@ impl World {
             externs: BTreeMap::new(),
             edition: spec.edition,
             kind: spec.kind,
+            renames: vec![],
         });
         let dir = parent_dir(&spec.root).to_owned();
         if let Ok(parsed) = &self.files[file].parsed {
@@ -255,6 +266,7 @@ impl World {
                     externs: BTreeMap::new(),
                     edition: 2024,
                     kind: CrateKind::Surface,
+                    renames: vec![],
                 });
                 root
             }
@@ -378,6 +390,12 @@ impl World {
                 } else {
                     vec![krate.text.clone()]
                 };
+                if self.mods[module].parent.is_none() {
+                    let home = self.mods[module].krate;
+                    if let Some(home) = self.crates.get_mut(home) {
+                        home.renames.push((name.to_owned(), krate.text.clone()));
+                    }
+                }
                 let entry = Entry {
                     vis: item.vis.clone(),
                     kind: EntryKind::Use {

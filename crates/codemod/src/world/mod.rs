@@ -65,6 +65,8 @@ pub struct Krate {
     pub externs: BTreeMap<String, Option<CrateId>>,
     pub edition: u16,
     pub kind: CrateKind,
+    /// `extern crate a as b;` in the root: `b` is seen in every module, as a dependency's own name is.
+    pub(crate) renames: Vec<(String, String)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
