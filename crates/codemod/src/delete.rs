@@ -37,6 +37,8 @@ struct Fact {
     uses_live: bool,
     /// Functions that it calls as a statement or hands on; whether the call needs nothing of what is around it.
     work_names: Vec<(Key, bool)>,
+    /// What a `main` does, statement by statement.
+    steps: Vec<keep::Step>,
     krate: CrateId,
 }
 
@@ -161,6 +163,11 @@ fn facts(session: &Session<'_>) -> Facts {
                         && cx.nodes.exprs.iter().any(|expr| {
                             function.body.contains(expr.span) && cx.rules.enums.iter().any(|rule| matches!(cx.an.ty(expr).peeled(), crate::world::Type::Adt(def, _) if *def == rule.becomes))
                         });
+                    let steps = if is_main {
+                        keep::steps(cx, function.span, &leftovers)
+                    } else {
+                        vec![]
+                    };
                     Fact {
                         key: (work.id, cx.rope.origin(function.span.lo)),
                         work: at,
@@ -172,6 +179,7 @@ fn facts(session: &Session<'_>) -> Facts {
                         uses_new: uses_new || holds_new,
                         uses_live: keep::names_live_kind(cx, function.span),
                         work_names,
+                        steps,
                         krate,
                     }
                 })
@@ -620,6 +628,28 @@ pub fn modules(session: &mut Session<'_>) -> Result<Outcome, Broken> {
         let (decl_file, decl_span) = world.mods[root].decl.expect("filtered above");
         // Every file that only these modules have.
         let own: HashSet<ModId> = children.iter().copied().chain([root]).collect();
+        // What cannot be read stays, as everywhere.
+        if own
+            .iter()
+            .any(|&id| world.files[world.mods[id].file].parsed.is_err())
+        {
+            if let Some(at) = session.works.iter().position(|work| work.id == decl_file) {
+                left.push((
+                    at,
+                    Leftover {
+                        span: decl_span,
+                        rule: rule.clone(),
+                        reason: format!(
+                            "`{}` is retired, but a file of it does not parse",
+                            world.mods[root].name
+                        ),
+                        suggestion: Some("delete it by hand, or repair it and run again".into()),
+                        dead: false,
+                    },
+                ));
+            }
+            continue;
+        }
         let files: HashSet<FileId> = own
             .iter()
             .map(|&id| world.mods[id].file)

@@ -4,10 +4,11 @@
 use std::collections::HashSet;
 
 use super::{Fact, Key};
+use crate::leftover::Leftover;
 use crate::rewrite::Cx;
 use crate::session::Session;
-use crate::syntax::{ExprKind, ItemKind, MacroArgs, MacroCall, Name, Span};
-use crate::world::{CrateId, CrateKind};
+use crate::syntax::{Block, Expr, ExprKind, ItemKind, MacroArgs, MacroCall, Name, Span, StmtKind};
+use crate::world::{CrateId, CrateKind, DefKind, Res};
 
 /// A name among the tokens of a macro.
 #[derive(Debug, Clone)]
@@ -245,6 +246,187 @@ pub fn is_work(cx: &Cx<'_>, path: Span) -> Option<bool> {
         .then(|| behind[1..].trim_start().starts_with(')'))
 }
 
+/// A statement of a `main` that has no statements inside.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// Uses something without a counterpart.
+    dead: bool,
+    /// Calls code of the tree, or changes what is outside of the program.
+    acts: bool,
+    /// Functions of the tree that it names.
+    names: HashSet<Key>,
+    defines: HashSet<usize>,
+    uses: HashSet<usize>,
+}
+
+/// Modules of the standard library whose functions are not called for their value alone.
+const ACTING: &[&str] = &[
+    "std::fs",
+    "std::net",
+    "std::process",
+    "std::thread",
+    "std::os",
+];
+
+/// The statements of a function, those inside of others in their place.
+pub fn steps(cx: &Cx<'_>, function: Span, leftovers: &[Leftover]) -> Vec<Step> {
+    fn of_block(block: &Block, out: &mut Vec<Span>) {
+        for stmt in &block.stmts {
+            match &stmt.kind {
+                StmtKind::Expr { expr, .. } => of_expr(expr, stmt.span, out),
+                StmtKind::Let { .. } => out.push(stmt.span),
+                StmtKind::Item(_) => {}
+            }
+        }
+    }
+    fn of_expr(expr: &Expr, whole: Span, out: &mut Vec<Span>) {
+        match &expr.kind {
+            ExprKind::Block { block, .. } => of_block(block, out),
+            ExprKind::If {
+                cond, then, alt, ..
+            } => {
+                out.push(cond.span);
+                of_block(then, out);
+                if let Some(alt) = alt {
+                    of_expr(alt, alt.span, out);
+                }
+            }
+            ExprKind::Loop { body, .. } => of_block(body, out),
+            ExprKind::While { cond, body, .. } => {
+                out.push(cond.span);
+                of_block(body, out);
+            }
+            ExprKind::For {
+                pat, iter, body, ..
+            } => {
+                out.push(pat.span.to(iter.span));
+                of_block(body, out);
+            }
+            ExprKind::Match {
+                scrutinee, arms, ..
+            } => {
+                out.push(scrutinee.span);
+                for arm in arms {
+                    of_expr(&arm.body, arm.body.span, out);
+                }
+            }
+            _ => out.push(whole),
+        }
+    }
+    let mut spans = Vec::new();
+    for (item, f) in &cx.nodes.functions {
+        if item.span == function
+            && let Some(body) = &f.body
+        {
+            of_block(body, &mut spans);
+        }
+    }
+    spans
+        .into_iter()
+        .map(|span| step(cx, span, leftovers))
+        .collect()
+}
+
+fn step(cx: &Cx<'_>, span: Span, leftovers: &[Leftover]) -> Step {
+    let mut step = Step {
+        dead: leftovers
+            .iter()
+            .any(|left| left.dead && span.contains(left.span)),
+        acts: false,
+        names: HashSet::new(),
+        defines: HashSet::new(),
+        uses: HashSet::new(),
+    };
+    for (id, local) in cx.an.locals.iter().enumerate() {
+        if span.contains(local.span) {
+            step.defines.insert(id);
+        }
+        if local.uses.iter().any(|at| span.contains(at.span)) {
+            step.uses.insert(id);
+        }
+    }
+    let in_tree = |file: usize| !cx.world.files[file].path.starts_with('<');
+    for found in cx
+        .an
+        .paths
+        .values()
+        .filter(|found| span.contains(found.path.span))
+    {
+        match &found.res {
+            Res::Def(def) => {
+                let function = match &cx.world.defs[*def].kind {
+                    DefKind::Fn(f) => Some(f.clone()),
+                    // `Type::function`.
+                    _ => found
+                        .path
+                        .segs
+                        .get(found.taken)
+                        .and_then(|seg| cx.world.assoc_fn(*def, &seg.name.text))
+                        .map(|(f, _)| f),
+                };
+                if let Some(f) = function.filter(|f| in_tree(f.file)) {
+                    step.acts |= !f.pure;
+                    step.names.insert((f.file, f.span.lo));
+                }
+            }
+            Res::External(path) => {
+                step.acts |= ACTING
+                    .iter()
+                    .any(|module| path.starts_with(&format!("{module}::")));
+            }
+            _ => {}
+        }
+    }
+    for (id, hit) in &cx.an.methods {
+        if cx
+            .nodes
+            .by_id
+            .get(id)
+            .is_some_and(|expr| span.contains(expr.span))
+            && in_tree(hit.def.file)
+        {
+            step.acts |= !hit.def.pure;
+            step.names.insert((hit.def.file, hit.def.span.lo));
+        }
+    }
+    step
+}
+
+/// Whether a `main` does something besides what it does with what is gone.
+///
+/// Dead is a statement that uses what is gone or a value made of it, and one that only makes values for those.
+fn has_live_step(main: &Fact, poisoned: &HashSet<Key>) -> bool {
+    let steps = &main.steps;
+    let mut dead: Vec<bool> = steps
+        .iter()
+        .map(|step| step.dead || step.names.iter().any(|name| poisoned.contains(name)))
+        .collect();
+    loop {
+        let mut changed = false;
+        for at in 0..steps.len() {
+            if dead[at] {
+                continue;
+            }
+            let tainted = steps[at].uses.iter().any(|local| {
+                (0..steps.len())
+                    .any(|other| other != at && dead[other] && steps[other].defines.contains(local))
+            });
+            let users: Vec<usize> = (0..steps.len())
+                .filter(|&other| other != at && !steps[other].uses.is_disjoint(&steps[at].defines))
+                .collect();
+            let serves = !users.is_empty() && users.iter().all(|&user| dead[user]);
+            if tainted || serves {
+                dead[at] = true;
+                changed = true;
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+    (0..steps.len()).any(|at| !dead[at] && steps[at].acts)
+}
+
 /// What is left to a person, of all that uses what is gone.
 pub fn spared(
     session: &Session<'_>,
@@ -298,6 +480,7 @@ pub fn spared(
 fn is_live(main: &Fact, facts: &[Fact], poisoned: &HashSet<Key>) -> bool {
     if main.uses_new
         || main.uses_live
+        || has_live_step(main, poisoned)
         || facts
             .iter()
             .any(|fact| fact.is_test && fact.work == main.work && !poisoned.contains(&fact.key))
