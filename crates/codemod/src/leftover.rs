@@ -6,7 +6,7 @@ use crate::analysis::PathRole;
 use crate::rewrite::known::Red;
 use crate::rewrite::{Cx, Retired};
 use crate::syntax::{Expr, ExprKind, FieldInit, ItemKind, MacroArgs, Pat, PatKind, Span};
-use crate::world::{Res, Type};
+use crate::world::{DefKind, Res, Type};
 
 /// A place that is left for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,10 +73,16 @@ impl<'a> Cx<'a> {
                 .exact_origin(item.span.lo)
                 .is_some_and(|origin| self.rules.conflicting_impls.contains(&(self.id, origin)))
             {
-                let of = it
-                    .of_trait
-                    .as_ref()
-                    .map_or("", |of| of.last().name.text.as_str());
+                let reason = match &it.of_trait {
+                    Some(of) => format!(
+                        "with the new names `{}` would be implemented twice for the same types",
+                        of.last().name.text
+                    ),
+                    None => {
+                        "with the new names some of these would be defined twice for the same type"
+                            .to_owned()
+                    }
+                };
                 let rule = self
                     .rules
                     .retired_types()
@@ -86,9 +92,7 @@ impl<'a> Cx<'a> {
                 out.push(self.leftover(
                     head,
                     &rule,
-                    format!(
-                        "with the new names `{of}` would be implemented twice for the same types"
-                    ),
+                    reason,
                     Some("drop this one, or merge the two".into()),
                     true,
                 ));
@@ -126,6 +130,37 @@ impl<'a> Cx<'a> {
                 true,
             ));
         }
+    }
+
+    /// Aliases through which an implementation that is left to a person names what is retired.
+    pub fn aliases_of_left_impls(&self) -> Vec<crate::world::DefId> {
+        let mut out = Vec::new();
+        for (item, _) in &self.nodes.items {
+            let ItemKind::Impl(it) = &item.kind else {
+                continue;
+            };
+            let conflicts = self
+                .rope
+                .exact_origin(item.span.lo)
+                .is_some_and(|origin| self.rules.conflicting_impls.contains(&(self.id, origin)));
+            let of_enum = matches!(&it.self_ty.kind, crate::syntax::TyKind::Path(path)
+                if matches!(self.retired_path(path), Some(Retired::Enum(_))));
+            if !(conflicts || of_enum) {
+                continue;
+            }
+            let head = Span::new(item.span.lo, it.braces.lo);
+            let inside = self
+                .an
+                .paths
+                .values()
+                .filter(|found| head.contains(found.path.span));
+            out.extend(inside.filter_map(|found| match found.res {
+                Res::Def(def) => Some(def),
+                _ => None,
+            }));
+        }
+        out.retain(|&def| matches!(self.world.defs[def].kind, DefKind::Alias { .. }));
+        out
     }
 
     fn module_is_deleted(&self, path: &crate::syntax::Path) -> bool {
@@ -425,7 +460,7 @@ impl<'a> Cx<'a> {
                     false,
                 ));
             }
-            let crate::world::DefKind::Enum { variants, .. } = &self.world.defs[def].kind else {
+            let DefKind::Enum { variants, .. } = &self.world.defs[def].kind else {
                 return None;
             };
             let hint = rule.spec.gone.values().next().cloned();

@@ -133,10 +133,12 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
     deleted.extend(mods);
     extra.extend(left);
     let leftovers = collect_leftovers(&mut session)?;
+    session.held_aliases = held_aliases(&session);
+    let kept = kept_on_purpose(&session);
     rename(&mut session, &leftovers)?;
     records.extend(unused_members(&mut session));
     extra.extend(bracket(&mut session)?);
-    let mut notes: Vec<(usize, Leftover)> = Vec::new();
+    let mut notes: Vec<(usize, Leftover)> = kept;
     for at in 0..session.works.len() {
         let work = &session.works[at];
         if work.keep
@@ -691,6 +693,80 @@ fn collect_leftovers(
         }
     }
     Ok(out)
+}
+
+/// Aliases that an implementation which is left to a person goes through: under a new name the next run would not know it.
+fn held_aliases(session: &Session<'_>) -> HashSet<(usize, usize)> {
+    let world = session.world;
+    let mut todo = Vec::new();
+    for (at, work) in session.works.iter().enumerate() {
+        if let Some(&context) = work.contexts.first()
+            && work.hit
+            && !work.deleted
+            && work.refused.is_none()
+            && !is_deleted_module(session, at)
+        {
+            todo.extend(
+                session
+                    .view(at, context, |cx| cx.aliases_of_left_impls())
+                    .unwrap_or_default(),
+            );
+        }
+    }
+    let mut out = HashSet::new();
+    while let Some(alias) = todo.pop() {
+        let def = &world.defs[alias];
+        if out.insert((def.file, def.span.lo)) {
+            todo.extend(world.aliases_in(alias));
+        }
+    }
+    out
+}
+
+/// Notes on what a `migrate: keep` comment holds back.
+fn kept_on_purpose(session: &Session<'_>) -> Vec<(usize, Leftover)> {
+    let mut out = Vec::new();
+    for (at, work) in session.works.iter().enumerate() {
+        let Some(&context) = work.contexts.first() else {
+            continue;
+        };
+        if !work.hit
+            || work.deleted
+            || work.keep
+            || work.refused.is_some()
+            || !work.rope.text().contains("migrate: keep")
+            || is_deleted_module(session, at)
+        {
+            continue;
+        }
+        let found = session.view(at, context, |cx| {
+            let spans = crate::session::kept_by_comment(cx.text, cx.file, &cx.nodes);
+            let mut found: Vec<Leftover> = Vec::new();
+            for span in spans {
+                let mut paths = cx
+                    .an
+                    .paths
+                    .values()
+                    .filter(|path| span.contains(path.path.span));
+                let Some(retired) = paths.find_map(|path| cx.retired_path(&path.path)) else {
+                    continue;
+                };
+                found.push(Leftover {
+                    span: cx.rope.origin_span(span),
+                    rule: retired.rule().to_owned(),
+                    reason: format!(
+                        "`{}` stays here, as `migrate: keep` asks",
+                        cx.world.defs[retired.def()].name
+                    ),
+                    suggestion: None,
+                    dead: false,
+                });
+            }
+            found
+        });
+        out.extend(found.unwrap_or_default().into_iter().map(|note| (at, note)));
+    }
+    out
 }
 
 fn kept_names(cx: &crate::rewrite::Cx<'_>) -> Vec<Leftover> {

@@ -74,6 +74,8 @@ pub struct Session<'w> {
     pub proven: HashMap<(FileId, usize), DefId>,
     /// Functions that stay as they were, by file and position in the original.
     pub held: HashSet<(FileId, usize)>,
+    /// Type aliases that stay as they were, likewise.
+    pub held_aliases: HashSet<(FileId, usize)>,
     /// Original text, parsed, with its analysis: what was used before.
     before: HashMap<usize, (Rc<File>, Analysis)>,
 }
@@ -86,6 +88,7 @@ impl<'w> Session<'w> {
             works: vec![],
             proven: HashMap::new(),
             held: HashSet::new(),
+            held_aliases: HashSet::new(),
             before: HashMap::new(),
         }
     }
@@ -331,36 +334,21 @@ impl<'w> Session<'w> {
     /// What must not be touched: items and statements under a `migrate: keep` comment, and implementations for a retired enum.
     fn frozen(&self, rope: &Rope, id: FileId, file: &File, analysis: &Analysis) -> Vec<Span> {
         let (rules, world) = (self.rules, self.world);
-        let text = rope.text();
-        let mut out = Vec::new();
         let nodes = Nodes::new(file);
-        for (at, _) in text.match_indices("migrate: keep") {
-            let line = syntax::trivia::line_start(text, at);
-            if !text[line..at].trim_start().starts_with("//") {
-                continue;
-            }
-            let next = syntax::trivia::next_line(text, at);
-            let items = nodes
-                .items
-                .iter()
-                .map(|(item, _)| item.span)
-                .filter(|span| span.lo >= next);
-            let first_item = items.min_by_key(|span| span.lo);
-            let first_stmt = all_statements(file)
-                .into_iter()
-                .filter(|span| span.lo >= next)
-                .min_by_key(|span| span.lo);
-            let found = [first_item, first_stmt]
-                .into_iter()
-                .flatten()
-                .min_by_key(|span| span.lo);
-            out.extend(found);
-        }
+        let mut out = kept_by_comment(rope.text(), file, &nodes);
         for (item, _) in &nodes.items {
             if matches!(item.kind, ItemKind::Fn(_))
                 && rope
                     .exact_origin(item.span.lo)
                     .is_some_and(|origin| self.held.contains(&(id, origin)))
+            {
+                out.push(item.span);
+                continue;
+            }
+            if matches!(item.kind, ItemKind::TypeAlias { .. })
+                && rope
+                    .exact_origin(item.span.lo)
+                    .is_some_and(|origin| self.held_aliases.contains(&(id, origin)))
             {
                 out.push(item.span);
                 continue;
@@ -392,6 +380,34 @@ impl<'w> Session<'w> {
         }
         out
     }
+}
+
+/// Items and statements under a `migrate: keep` comment.
+pub fn kept_by_comment(text: &str, file: &File, nodes: &Nodes<'_>) -> Vec<Span> {
+    let mut out = Vec::new();
+    for (at, _) in text.match_indices("migrate: keep") {
+        let line = syntax::trivia::line_start(text, at);
+        if !text[line..at].trim_start().starts_with("//") {
+            continue;
+        }
+        let next = syntax::trivia::next_line(text, at);
+        let items = nodes
+            .items
+            .iter()
+            .map(|(item, _)| item.span)
+            .filter(|span| span.lo >= next);
+        let first_item = items.min_by_key(|span| span.lo);
+        let first_stmt = all_statements(file)
+            .into_iter()
+            .filter(|span| span.lo >= next)
+            .min_by_key(|span| span.lo);
+        let found = [first_item, first_stmt]
+            .into_iter()
+            .flatten()
+            .min_by_key(|span| span.lo);
+        out.extend(found);
+    }
+    out
 }
 
 fn all_statements(file: &File) -> Vec<Span> {

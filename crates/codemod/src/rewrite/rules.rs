@@ -268,7 +268,6 @@ fn conflicts(world: &World, rules: &Rules) -> HashSet<(usize, usize)> {
     for it in world.impls.iter().filter(|it| {
         !world.files[it.file].path.starts_with('<') && !rules.deleted_mods.contains_key(&it.module)
     }) {
-        let Some(path) = &it.of_trait else { continue };
         let params: Vec<String> = it
             .generics
             .params
@@ -283,9 +282,11 @@ fn conflicts(world: &World, rules: &Rules) -> HashSet<(usize, usize)> {
         };
         let mut touched = false;
         let own = follow(rules, &world.lower_ty(&ctx, &it.self_ty), &mut touched);
-        let args: Vec<Type> = path
-            .last()
-            .args
+        let last = it
+            .of_trait
+            .as_ref()
+            .and_then(|path| path.last().args.as_ref());
+        let args: Vec<Type> = last
             .iter()
             .flat_map(|args| &args.types)
             .map(|ty| follow(rules, &world.lower_ty(&ctx, ty), &mut touched))
@@ -296,14 +297,26 @@ fn conflicts(world: &World, rules: &Rules) -> HashSet<(usize, usize)> {
         {
             continue;
         }
-        let name = world.trait_of(it.module, path).map_or_else(
-            || path.last().name.text.clone(),
-            |def| world.defs[def].canonical.clone(),
-        );
+        // A trait may be implemented once, and each name of an inherent implementation be defined once.
+        let names: Vec<String> = match &it.of_trait {
+            Some(path) => vec![world.trait_of(it.module, path).map_or_else(
+                || path.last().name.text.clone(),
+                |def| world.defs[def].canonical.clone(),
+            )],
+            None => {
+                let functions = it.fns.iter().map(|f| &f.name);
+                functions
+                    .chain(it.assoc.iter().map(|(name, _)| name))
+                    .map(|name| format!("fn {name}"))
+                    .collect()
+            }
+        };
         let krate = world.mods[it.module].krate;
-        seen.entry(format!("{krate} {name} {args:?} {own:?}"))
-            .or_default()
-            .push((it.file, it.span.lo, touched));
+        for name in names {
+            seen.entry(format!("{krate} {name} {args:?} {own:?}"))
+                .or_default()
+                .push((it.file, it.span.lo, touched));
+        }
     }
     seen.into_values()
         .filter(|same| same.len() > 1)

@@ -445,6 +445,42 @@ impl World {
         res
     }
 
+    /// The aliases that an alias is written with.
+    pub fn aliases_in(&self, alias: DefId) -> Vec<DefId> {
+        fn walk(world: &World, scope: Scope<'_>, ty: &Ty, out: &mut Vec<DefId>) {
+            match &ty.kind {
+                syntax::TyKind::Path(path) => {
+                    if let (Res::Def(def), _) = world.resolve_path(scope, path, Ns::Type)
+                        && matches!(world.defs[def].kind, DefKind::Alias { .. })
+                    {
+                        out.push(def);
+                    }
+                    let args = path.segs.iter().filter_map(|seg| seg.args.as_ref());
+                    args.flat_map(|args| &args.types)
+                        .for_each(|ty| walk(world, scope, ty, out));
+                }
+                syntax::TyKind::Ref { inner, .. }
+                | syntax::TyKind::Ptr(inner)
+                | syntax::TyKind::Slice(inner)
+                | syntax::TyKind::Array(inner) => walk(world, scope, inner, out),
+                syntax::TyKind::Tuple(types) => {
+                    types.iter().for_each(|ty| walk(world, scope, ty, out))
+                }
+                _ => {}
+            }
+        }
+        let mut out = Vec::new();
+        if let DefKind::Alias { ty, .. } = &self.defs[alias].kind {
+            let scope = Scope {
+                module: self.defs[alias].module,
+                blocks: &[],
+                params: &[],
+            };
+            walk(self, scope, ty, &mut out);
+        }
+        out
+    }
+
     pub fn block_scope<'a>(
         &self,
         items: impl Iterator<Item = &'a Item>,
