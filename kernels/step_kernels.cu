@@ -118,22 +118,37 @@ __device__ __forceinline__ float4 four_of_row(const S* states, u32 row, u32 colu
 // Launch: block 256, any grid (strides).   Needs: rows <= capacity, state_dim <= width, width a multiple of 4,
 //         capacity * width < 2^32.   Bits: copies, one rounding to T.
 template <typename S, typename T>
-__device__ __forceinline__ void upload_batch(const S* states, const S* next_states, const u32* actions, const float* rewards,
-                                             const float* weights, const float* dones, const u32* step_counts, const u32* status, T* x, u32* action,
-                                             float* reward, float* weight, float* discount, StepState* state, float gamma,
-                                             u32 rows, u32 capacity, u32 state_dim, u32 width) {
+__device__ __forceinline__ void upload_batch(const S* __restrict__ states, const S* __restrict__ next_states,
+                                             const u32* __restrict__ actions, const float* __restrict__ rewards,
+                                             const float* __restrict__ weights, const float* __restrict__ dones,
+                                             const u32* __restrict__ step_counts, const u32* __restrict__ status, T* __restrict__ x,
+                                             u32* __restrict__ action, float* __restrict__ reward, float* __restrict__ weight,
+                                             float* __restrict__ discount, StepState* state, float gamma, u32 rows, u32 capacity,
+                                             u32 state_dim, u32 width) {
     previous_kernel_done();
-    const u32 first = blockIdx.x * blockDim.x + threadIdx.x;
+    constexpr u32 AT_ONCE = 4;  // loads of one thread in flight together
     const u32 stride = gridDim.x * blockDim.x;
+    const u32 first = blockIdx.x * blockDim.x + threadIdx.x;
     const u32 quads = width / 4, half = capacity * quads;
-    for (u32 at = first; at < 2 * half; at += stride) {
-        const bool next = at >= half;
-        const u32 within = next ? at - half : at;
-        const u32 row = within / quads, column = within % quads * 4;
-        ((typename Four<T>::Stored*)x)[at] =
-            Four<T>::put(row < rows ? four_of_row<S>(next ? next_states : states, row, column, state_dim) : make_float4(0, 0, 0, 0));
+    for (u32 start = first; start < 2 * half; start += AT_ONCE * stride) {
+        float4 values[AT_ONCE];
+#pragma unroll
+        for (u32 i = 0; i < AT_ONCE; ++i) {
+            const u32 at = start + i * stride;
+            const bool next = at >= half;
+            const u32 within = next ? at - half : at;
+            const u32 row = within / quads, column = within % quads * 4;
+            values[i] = at < 2 * half && row < rows ? four_of_row<S>(next ? next_states : states, row, column, state_dim)
+                                                    : make_float4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (u32 i = 0; i < AT_ONCE; ++i) {
+            const u32 at = start + i * stride;
+            if (at < 2 * half) ((typename Four<T>::Stored*)x)[at] = Four<T>::put(values[i]);
+        }
     }
-    for (u32 row = first; row < capacity; row += stride) {
+    // From the last thread on, which have the least to copy.
+    for (u32 row = stride - 1 - first; row < capacity; row += stride) {
         const bool filled = row < rows;
         action[row] = filled ? actions[row] : 0u;
         reward[row] = filled ? rewards[row] : 0.0f;

@@ -20,6 +20,7 @@ use clap::ValueEnum;
 
 use crate::gpu_bundle::manifest::{Kind, Manifest, Program};
 pub use plan::Plan;
+use plan::Sanitize;
 use process::Ended;
 use report::{Outcome, ProgramRun, Report, Section};
 
@@ -38,6 +39,9 @@ pub struct Args {
     /// Only tests whose name holds this.
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
+    /// Only this tool of compute-sanitizer, as `racecheck`.
+    #[arg(long, value_name = "TOOL")]
+    tool: Option<String>,
     /// Seconds after which a program is stopped, instead of what the plan says.
     #[arg(long, value_name = "SECONDS")]
     limit: Option<u64>,
@@ -189,7 +193,11 @@ impl<'a> Runner<'a> {
             );
             return Ok(());
         };
-        for entry in &plan.sanitize {
+        let wanted = |entry: &&Sanitize| {
+            let tool = self.args.tool.as_ref();
+            tool.is_none_or(|tool| *tool == entry.tool)
+        };
+        for entry in plan.sanitize.iter().filter(wanted) {
             for program in self
                 .programs(Kind::Test)
                 .into_iter()
@@ -202,6 +210,8 @@ impl<'a> Runner<'a> {
                     .args(&entry.options);
                 command.arg(tests.get_program()).args(tests.get_args());
                 command.args(entry.skip.iter().flat_map(|test| ["--skip", test]));
+                // The tools run kernels one after the other; tests side by side would only wait for each other.
+                command.args(["--test-threads", "1"]);
                 for (name, value) in tests
                     .get_envs()
                     .filter_map(|(name, value)| Some((name, value?)))

@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let alone = numbers(&take("--alone", "8,20"))?;
     let hindsight = numbers(&take("--hindsight", "8,20,30"))?;
     let seeds: u64 = take("--seeds", "1").parse()?;
-    let iterations: usize = take("--iterations", "12000").parse()?;
+    let iterations: usize = take("--iterations", "24000").parse()?;
     let out = PathBuf::from(take("--out", "bit_flip"));
     std::fs::create_dir_all(&out)?;
     let plan = alone.iter().map(|bits| (*bits, false));

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs this bundle's tests, benches and training on the machine at hand.
 #
-#   ./run.sh tests | sanitize | bench | train | all   [--report DIR] [--only PROGRAM] [--filter TEST] [--limit SECONDS]
+#   ./run.sh tests | sanitize | bench | train | all   [--report DIR] [--only PROGRAM] [--filter TEST] [--tool SANITIZER]
+#                                             [--limit SECONDS]
 #
 # Needs bash, the NVIDIA driver and the CUDA libraries (NVRTC and cuBLASLt, of a toolkit or of PyPI packages).
 # Writes report.md, report.json and output.log into DIR (default: gpu-report).
@@ -33,7 +34,7 @@ export FOXHUNT_CUDA_LIBS="${FOXHUNT_CUDA_LIBS:-}"
 chmod +x "$here"/bin/* 2>/dev/null || true
 
 if [ $# -eq 0 ]; then
-    sed -n '2,8s/^# \{0,1\}//p' "$here/run.sh"
+    sed -n '2,9s/^# \{0,1\}//p' "$here/run.sh"
     exit 3
 fi
 exec "$here/bin/xtask" gpu-run --bundle "$here" "$@"

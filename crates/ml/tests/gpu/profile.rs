@@ -23,6 +23,10 @@ fn epoch(
     let setup = Setup::new(80, 45, 512, 2000)?;
     let spin = Spin::new(&setup.stream)?;
     let mut step = setup.step(&StepOptions::default())?;
+    // Every batch: a stride of two would meet the same one of two kinds each time.
+    let mut every = PhaseTimerOptions::default();
+    every.stride = Some(1);
+    step.set_phases(PhaseTimer::with_options(&setup.stream, every)?);
     let mut run = |steps: usize| -> Result<PhaseReport, Failed> {
         for _ in 0..steps {
             let batch = setup.agent.memory().sample_profiled(512, step.phases())?;

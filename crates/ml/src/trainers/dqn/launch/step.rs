@@ -126,7 +126,8 @@ impl StepKernels {
             &self.upload_f32
         };
         let width = memory.layers[0].inputs;
-        let work = 2 * memory.capacity * width / 4;
+        // A thread copies four times four values, and its loads are in flight together.
+        let work = 2 * memory.capacity * width / 16;
         let [rows, capacity, state_dim, width] =
             [batch.rows, memory.capacity, memory.state_dim, width].map(|size| size as u32);
         let x = memory.x.address();
