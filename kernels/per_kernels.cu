@@ -130,8 +130,13 @@ extern "C" __global__ void __launch_bounds__(1024) per_prefix_scan(const double*
         const double sum = mine < gridDim.x ? __ldcg(super_end + mine) : 0.0;
         double my_end = 0.0;
         const u32 here = min(32u, gridDim.x - base);
+        // By way of shared memory: the loads run ahead of the additions, which shuffles would not.
+        __syncwarp();
+        sums[lane] = sum;
+        __syncwarp();
+#pragma unroll 8
         for (u32 i = 0; i < here; ++i) {
-            end += __shfl_sync(FULL_WARP, sum, (int)i);
+            end += sums[i];
             if (i == (u32)lane) my_end = end;
         }
         if (mine < gridDim.x) super_end[mine] = my_end;
