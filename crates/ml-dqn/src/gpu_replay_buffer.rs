@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 
 use cudarc::driver::{CudaEvent, CudaSlice, CudaStream, DevicePtr};
 use ml_cuda::context::check_memory;
-use ml_cuda::{Phase, PhaseTimer};
+use ml_cuda::{GraphPhases, Phase, PhaseTimer};
 
 pub use batch::GpuBatchPtrs;
 pub(crate) use batch::{BatchSet, lock};
@@ -37,6 +37,9 @@ use crate::launch::sample_into;
 use batch::check_status;
 use pool::Pool;
 use steps::Staging;
+
+const OTHER_BUFFER: &str =
+    "the batch was drawn from another buffer, or before this one was restored; sample again";
 
 /// A ring of transitions on the GPU, drawn by priority.
 ///
@@ -206,42 +209,77 @@ impl GpuReplayBuffer {
         self.sample_with(batch_size, Some(phases))
     }
 
+    /// Draws anew into the memory of a batch, inside of a capture: each replay of the graph draws there, and whoever holds the batch
+    /// sees it change. For graphs of whole training steps, of which two are captured: one with `phases`, one without.
+    ///
+    /// # Errors
+    /// Those of [`sample`](Self::sample); [`DqnError::EmptyBatch`]; [`DqnError::Config`] outside of a capture or where the batch is of
+    /// another buffer.
+    pub fn redraw(
+        &self,
+        batch: &GpuBatchPtrs,
+        phases: Option<&GraphPhases>,
+    ) -> Result<(), DqnError> {
+        let set = batch.set()?;
+        self.check_sample(batch.len())?;
+        if !self.drew(batch) {
+            return Err(DqnError::Config(OTHER_BUFFER.into()));
+        }
+        let capture = capture_number(&self.stream)?;
+        if capture.is_none() {
+            return Err(DqnError::Config(
+                "a batch is drawn anew only inside of a capture; elsewhere `sample` gives a new one"
+                    .into(),
+            ));
+        }
+        let mut shared = lock(&self.shared);
+        self.draw(
+            &mut shared,
+            capture,
+            (set, batch.len()),
+            |phase| {
+                if let Some(phases) = phases {
+                    phases.start(phase, &self.stream);
+                }
+            },
+            |phase| {
+                if let Some(phases) = phases {
+                    phases.end(phase, &self.stream);
+                }
+            },
+        )
+    }
+
+    /// Whether the batch was drawn from this buffer, and since it was last restored.
+    pub fn drew(&self, batch: &GpuBatchPtrs) -> bool {
+        batch.drawn_by == self.identity
+    }
+
     fn sample_with(
         &self,
         batch_size: usize,
         phases: Option<&PhaseTimer>,
     ) -> Result<GpuBatchPtrs, DqnError> {
         self.check_sample(batch_size)?;
-        let start = |phase| {
-            if let Some(phases) = phases {
-                phases.start(phase, &self.stream);
-            }
-        };
-        let end = |phase| {
-            if let Some(phases) = phases {
-                phases.end(phase, &self.stream);
-            }
-        };
         self.stream.context().bind_to_thread()?;
         let capture = capture_number(&self.stream)?;
         let mut shared = lock(&self.shared);
         let set = shared.pool.free_set(batch_size, capture.is_some())?;
-
-        start(Phase::PerScan);
-        self.scan(&mut shared, capture)?;
-        end(Phase::PerScan);
-
-        start(Phase::PerSample);
-        sample_into(
-            &self.kernels,
-            &self.stream,
-            &self.memory,
-            &set,
-            batch_size,
-            self.options.n_steps,
-            self.options.gamma,
+        self.draw(
+            &mut shared,
+            capture,
+            (&set, batch_size),
+            |phase| {
+                if let Some(phases) = phases {
+                    phases.start(phase, &self.stream);
+                }
+            },
+            |phase| {
+                if let Some(phases) = phases {
+                    phases.end(phase, &self.stream);
+                }
+            },
         )?;
-        end(Phase::PerSample);
         if capture.is_none() {
             set.ready.record(&self.stream)?;
         }
@@ -252,8 +290,38 @@ impl GpuReplayBuffer {
         })
     }
 
-    /// Refuses before anything is enqueued.
-    fn check_sample(&self, batch_size: usize) -> Result<(), DqnError> {
+    /// Scan, draw and gather, each phase between `start` and `end`.
+    fn draw(
+        &self,
+        shared: &mut Shared,
+        capture: Option<u64>,
+        (set, batch_size): (&BatchSet, usize),
+        start: impl Fn(Phase),
+        end: impl Fn(Phase),
+    ) -> Result<(), DqnError> {
+        start(Phase::PerScan);
+        self.scan(shared, capture)?;
+        end(Phase::PerScan);
+
+        start(Phase::PerSample);
+        sample_into(
+            &self.kernels,
+            &self.stream,
+            &self.memory,
+            set,
+            batch_size,
+            self.options.n_steps,
+            self.options.gamma,
+        )?;
+        end(Phase::PerSample);
+        Ok(())
+    }
+
+    /// Whether [`sample`](Self::sample) would be refused, and why. Nothing is enqueued.
+    ///
+    /// # Errors
+    /// [`DqnError::Config`] for a batch size that cannot be, [`DqnError::NotEnoughData`].
+    pub fn check_sample(&self, batch_size: usize) -> Result<(), DqnError> {
         if batch_size == 0 || batch_size > self.options.max_batch {
             return Err(DqnError::Config(format!(
                 "`batch_size` is {batch_size}; it must be from 1 to `ReplayOptions::max_batch`, {}",
@@ -312,10 +380,8 @@ impl GpuReplayBuffer {
         td_errors: &CudaSlice<f32>,
     ) -> Result<(), DqnError> {
         let set = batch.set()?;
-        if batch.drawn_by != self.identity {
-            return Err(DqnError::Config(
-                "the batch was drawn from another buffer, or before this one was restored; sample again".into(),
-            ));
+        if !self.drew(batch) {
+            return Err(DqnError::Config(OTHER_BUFFER.into()));
         }
         if td_errors.len() < batch.len() {
             return Err(DqnError::Config(format!(

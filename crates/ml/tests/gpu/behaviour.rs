@@ -8,7 +8,7 @@ use ml::TrainError;
 use ml::trainers::dqn::fused_training::{Execution, FusedTrainingCtx, StepOptions};
 use ml::trainers::dqn::options::LearningRate;
 use ml::trainers::dqn::trainer::{DqnTrainer, TrainerOptions};
-use ml_cuda::{CudaError, Precision};
+use ml_cuda::{CudaError, Phase, Precision};
 use ml_dqn::gpu_replay_buffer::GpuBatchPtrs;
 use ml_dqn::{DqnConfig, DqnError, Experience};
 
@@ -17,6 +17,7 @@ use crate::{Outcome, Test, check};
 
 pub const TESTS: &[Test] = &[
     ("graphs_and_no_graphs_give_the_same_bits", same_bits),
+    ("one_graph_and_step_by_step_give_the_same_bits", whole_steps),
     ("two_runs_give_the_same_bits", two_runs),
     ("a_step_does_not_wait_for_the_gpu", no_wait),
     ("nan_rewards_skip_the_update_and_are_told", nan),
@@ -67,6 +68,70 @@ fn same_bits() -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Steps in one graph, eager ones between them, pushes, another batch size: the same bits as step by step.
+fn whole_steps() -> Outcome {
+    let fresh = || -> Result<_, Failed> {
+        let setup = Setup::new(80, 45, 512, 2000)?;
+        let mut options = StepOptions::default();
+        options.precision = Precision::Bf16;
+        let step = setup.step(&options)?;
+        Ok((setup, step))
+    };
+    let (mut eager, mut eager_step) = fresh()?;
+    let (mut whole, mut whole_step) = fresh()?;
+    let more = experiences(80, 45, 300);
+    for round in 0..30 {
+        let rows = if round < 20 { 512 } else { 300 };
+        let batch = eager.agent.memory().sample(rows)?;
+        eager_step.run_full_step(&eager.agent, &batch)?;
+        if round == 10 {
+            let batch = whole.agent.memory().sample(rows)?;
+            whole_step.run_full_step(&whole.agent, &batch)?;
+        } else {
+            whole_step.run_whole_step(&whole.agent, rows)?;
+        }
+        if round % 7 == 3 {
+            eager.agent.memory_mut().push_batch(&more)?;
+            whole.agent.memory_mut().push_batch(&more)?;
+        }
+    }
+    check(whole_step.steps() == 30, || "thirty steps".into())?;
+    check(
+        whole_step.state_to_host()? == eager_step.state_to_host()?
+            && whole_step.parameters()? == eager_step.parameters()?
+            && whole_step.target_parameters()? == eager_step.target_parameters()?,
+        || "one graph differs from step by step".into(),
+    )?;
+    let priorities = |setup: &Setup| setup.agent.memory().priorities_to_host();
+    check(priorities(&whole)? == priorities(&eager)?, || {
+        "priorities".into()
+    })?;
+    // Another buffer: captured anew, and the old graph is not replayed.
+    let other = Setup::on(Arc::clone(&whole.stream), 80, 45, 512, 1000)?;
+    for _ in 0..3 {
+        whole_step.run_whole_step(&other.agent, 512)?;
+    }
+    check(
+        whole.agent.memory().stats()? == eager.agent.memory().stats()?,
+        || "the first buffer is left alone".into(),
+    )?;
+    whole.stream.synchronize()?;
+    let report = whole_step.phases().finish_epoch();
+    check(report.batches == 33 && report.dropped == 0, || {
+        report.line()
+    })?;
+    let shortest = Phase::ALL.map(|phase| report.phase(phase).min_ms);
+    check(shortest.iter().all(|ms| *ms > 0.0), || {
+        format!("a phase was never timed: {}", report.line())
+    })?;
+    let (_context, elsewhere) = ml_cuda::open(0)?;
+    let elsewhere = Setup::on(elsewhere, 80, 45, 512, 1000)?;
+    check(
+        whole_step.run_whole_step(&elsewhere.agent, 512).is_err(),
+        || "another stream is refused".into(),
+    )
 }
 
 fn two_runs() -> Outcome {

@@ -15,6 +15,7 @@ use super::options::LearningRate;
 pub use super::options::{Execution, StepOptions, TargetUpdate};
 use super::state::StepSettings;
 pub use super::state::StepState;
+use super::whole_step::WholeStep;
 pub use crate::error::TrainError;
 use crate::network::NetworkShape;
 
@@ -58,10 +59,11 @@ pub struct StepOutput {
 pub struct FusedTrainingCtx {
     // Graphs hold addresses of what stands below, and are dropped first.
     graphs: Graphs,
-    kernels: StepKernels,
-    memory: StepMemory,
-    td_errors: CudaSlice<f32>,
-    td_address: u64,
+    pub(super) whole: Option<WholeStep>,
+    pub(super) kernels: StepKernels,
+    pub(super) memory: StepMemory,
+    pub(super) td_errors: CudaSlice<f32>,
+    pub(super) td_address: u64,
     readback: Readback<StepState>,
     shape: NetworkShape,
     options: StepOptions,
@@ -156,6 +158,7 @@ impl FusedTrainingCtx {
         };
         Ok(Self {
             graphs,
+            whole: None,
             readback: Readback::new(stream.context(), READBACK_SLOTS)?,
             phases: PhaseTimer::new(&stream)?,
             kernels,
@@ -224,6 +227,11 @@ impl FusedTrainingCtx {
             .update_priorities_gpu(batch, &self.td_errors)?;
         self.phases.end(Phase::PerUpdate, agent.memory().stream());
 
+        self.enqueued()
+    }
+
+    /// Counts a step, and asks for its results.
+    pub(super) fn enqueued(&mut self) -> Result<StepOutput, TrainError> {
         self.step += 1;
         self.readback.post(&self.memory.state, &self.stream)?;
         self.output()
@@ -264,6 +272,8 @@ impl FusedTrainingCtx {
 
     /// Takes another timer, such as one with options of its own.
     pub fn set_phases(&mut self, phases: PhaseTimer) {
+        // Its graph reports to the timer that it was captured with.
+        self.whole = None;
         self.phases = phases;
     }
 
@@ -402,7 +412,7 @@ impl FusedTrainingCtx {
         Ok(())
     }
 
-    fn upload_batch_gpu(&mut self, batch: &GpuBatchPtrs) -> Result<(), TrainError> {
+    pub(super) fn upload_batch_gpu(&self, batch: &GpuBatchPtrs) -> Result<(), TrainError> {
         let addresses = BatchAddresses {
             rows: batch.len(),
             states: batch.states(),

@@ -7,5 +7,6 @@ mod launch;
 pub mod options;
 mod state;
 pub mod trainer;
+mod whole_step;
 
 pub use launch::{FUSED_SOURCE as FUSED_KERNELS, SOURCE as STEP_KERNELS};
