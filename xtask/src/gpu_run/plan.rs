@@ -39,6 +39,9 @@ pub struct Sanitize {
     /// Tests whose name holds one of these are left out.
     #[serde(default)]
     pub skip: Vec<String>,
+    /// How the names of library kernels begin: findings in these alone are told, and are no failure.
+    #[serde(default)]
+    pub library_kernels: Vec<String>,
     /// Variables for the program, as those that bound its sizes.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,

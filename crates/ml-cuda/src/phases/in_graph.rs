@@ -132,6 +132,14 @@ impl GraphPhases {
     }
 }
 
+impl Drop for GraphPhases {
+    /// The last timed replay still counts, where the GPU has passed it.
+    fn drop(&mut self) {
+        let mut state = self.timer.lock();
+        self.timer.close_nodes(&mut state, &self.nodes);
+    }
+}
+
 impl fmt::Debug for GraphPhases {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = lock(&self.nodes.state);

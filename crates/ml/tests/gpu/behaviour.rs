@@ -128,7 +128,7 @@ fn whole_steps() -> Outcome {
     // The eager step in between counts too, though nobody timed its draw.
     check(
         (report.batches, report.dropped, report.timed) == (33, 0, 33),
-        || format!("{report:?}"),
+        || report.line(),
     )?;
     let (_context, elsewhere) = ml_cuda::open(0)?;
     let elsewhere = Setup::on(elsewhere, 80, 45, 512, 1000)?;

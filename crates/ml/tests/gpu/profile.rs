@@ -1,11 +1,11 @@
 //! The step's own phases: the verdicts that they lead to, and their sum against one outer pair.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::CUevent_flags;
 use libtest_mimic::Failed;
 use ml::trainers::dqn::fused_training::{FusedTrainingCtx, StepOptions};
-use ml_cuda::{Phase, PhaseReport, PhaseTimer, PhaseTimerOptions, Verdict};
+use ml_cuda::{Phase, PhaseReport, PhaseTimer, PhaseTimerOptions, Precision, Verdict};
 
 use crate::setup::{Setup, Spin};
 use crate::{Outcome, Test, check};
@@ -14,6 +14,7 @@ pub const TESTS: &[Test] = &[
     ("verdict_of_a_host_that_sleeps_is_a_stall", host_stall),
     ("verdict_of_a_slow_kernel_names_its_phase", slow_kernel),
     ("phases_of_a_step_sum_to_one_outer_pair", outer_pair),
+    ("one_graph_is_no_slower_than_its_parts", whole_step),
 ];
 
 /// Report over forty steps, after each of which something else happens.
@@ -125,5 +126,50 @@ fn outer_pair() -> Outcome {
             "the phases sum to {sum:.5} ms ({between:.5} between records), the step lasts {outer:.5}: {}",
             report.line()
         )
+    })
+}
+
+/// The same steps one by one and as one graph, by one pair of events around many, with the host ahead.
+fn whole_step() -> Outcome {
+    const STEPS: usize = 200;
+    const ROWS: usize = 16_384;
+    let setup = Setup::new(80, 45, ROWS, 1_000_000)?;
+    let mut options = StepOptions::default();
+    options.precision = Precision::Bf16;
+    let mut step = setup.step(&options)?;
+    let spin = Spin::new(&setup.stream)?;
+    let timed = Some(CUevent_flags::CU_EVENT_DEFAULT);
+    let mut run = |whole: bool| -> Result<(f64, f64), Failed> {
+        // The first captures; the others warm up.
+        for _ in 0..20 {
+            step.run_whole_step(&setup.agent, ROWS)?;
+        }
+        setup.stream.synchronize()?;
+        spin.enqueue(80_000_000)?;
+        let begin = setup.stream.record_event(timed)?;
+        let began = Instant::now();
+        for _ in 0..STEPS {
+            if whole {
+                step.run_whole_step(&setup.agent, ROWS)?;
+            } else {
+                let batch = setup.agent.memory().sample_profiled(ROWS, step.phases())?;
+                step.run_full_step(&setup.agent, &batch)?;
+            }
+        }
+        let host = began.elapsed().as_secs_f64() * 1e6 / STEPS as f64;
+        let end = setup.stream.record_event(timed)?;
+        setup.stream.synchronize()?;
+        Ok((
+            1e3 * f64::from(begin.elapsed_ms(&end)?) / STEPS as f64,
+            host,
+        ))
+    };
+    let (parts, parts_host) = run(false)?;
+    let (whole, whole_host) = run(true)?;
+    println!(
+        "\nfigure: a step in one graph = {whole:.1} us | {ROWS} rows, bf16, 1M transitions; {whole_host:.1} us of host; one by one {parts:.1} us, {parts_host:.1} of host"
+    );
+    check(whole <= 1.05 * parts, || {
+        format!("one graph takes {whole:.1} us, its parts {parts:.1}")
     })
 }
