@@ -88,6 +88,7 @@ fn bundle(args: &Args) -> Result<(), String> {
         programs.push(Program { name, kind, file });
     }
     programs.sort_by(|a, b| a.name.cmp(&b.name));
+    copy_files(&root.join("tests/gpu/peers"), &args.out.join("peers"))?;
     let names: Vec<String> = programs
         .iter()
         .map(|program| program.name.clone())
@@ -221,6 +222,19 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
             to.display()
         )
     })
+}
+
+/// The files of a folder, without those below.
+fn copy_files(from: &Path, to: &Path) -> Result<(), String> {
+    let cannot = |e: std::io::Error| format!("cannot read `{}`: {e}", from.display());
+    fs::create_dir_all(to).map_err(|e| format!("cannot make `{}`: {e}", to.display()))?;
+    for entry in fs::read_dir(from).map_err(cannot)? {
+        let entry = entry.map_err(cannot)?;
+        if entry.file_type().map_err(cannot)?.is_file() {
+            copy(&entry.path(), &to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
 }
 
 fn make_executable(file: &Path) -> Result<(), String> {

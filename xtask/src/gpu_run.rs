@@ -9,6 +9,7 @@ mod markdown;
 mod plan;
 mod process;
 pub mod report;
+mod side_by_side;
 mod test_lines;
 
 use std::fs::{self, File};
@@ -21,7 +22,7 @@ use clap::ValueEnum;
 
 use crate::gpu_bundle::manifest::{Kind, Manifest, Program};
 pub use plan::Plan;
-use plan::Sanitize;
+use plan::{Peer, Sanitize};
 use process::Ended;
 use report::{Outcome, ProgramRun, Report, Section};
 
@@ -58,7 +59,7 @@ pub enum What {
     Tests,
     /// The tests again under compute-sanitizer, where it is installed.
     Sanitize,
-    /// Every bench.
+    /// Every bench, then its peers.
     Bench,
     /// Every example: they train.
     Train,
@@ -131,6 +132,9 @@ impl<'a> Runner<'a> {
         }
         self.write()?;
         println!();
+        if let Some(table) = side_by_side::render(&self.report.bench) {
+            println!("{table}");
+        }
         for (section, tally) in self.report.tallies() {
             println!("{section:<10} {tally}");
         }
@@ -164,6 +168,7 @@ impl<'a> Runner<'a> {
                     command.arg("--bench");
                     self.program(Section::Bench, &program, "", command, plan.bench.limit_s)?;
                 }
+                self.peers(&plan.peers)?;
             }
             What::Train => {
                 for program in self.programs(Kind::Example) {
@@ -255,13 +260,49 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    fn programs(&self, kind: Kind) -> Vec<Program> {
-        let wanted = |program: &&Program| {
-            self.args
-                .only
-                .as_ref()
-                .is_none_or(|only| program.name.contains(only))
+    /// After ours, on the same machine in the same state.
+    fn peers(&mut self, peers: &[Peer]) -> Result<(), String> {
+        if peers.is_empty() {
+            return Ok(());
+        }
+        if !self.has_gpu {
+            println!("\npeers: not run, as there is no GPU");
+            return Ok(());
+        }
+        let Some(python) = machine::python() else {
+            println!("\npeers: not run, as there is no python3 (`FOXHUNT_PYTHON` may name one)");
+            return Ok(());
         };
+        for peer in peers {
+            let script = Program {
+                name: peer.name(),
+                kind: Kind::Bench,
+                file: format!("peers/{}", peer.script),
+            };
+            if !self.wants(&script.name) {
+                continue;
+            }
+            let mut command = Command::new(&python);
+            command
+                // Unbuffered: of a script that is stopped, what it had is kept. No folder of bytecode in the bundle.
+                .args(["-u", "-B"])
+                .arg(self.args.bundle.join(&script.file))
+                .args(&peer.arguments)
+                .current_dir(&self.args.bundle)
+                .env("FOXHUNT_REPORT_DIR", self.folder_of(&script));
+            let with = peer.arguments.join(" ");
+            self.program(Section::Bench, &script, &with, command, peer.limit_s)?;
+        }
+        Ok(())
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        let only = self.args.only.as_ref();
+        only.is_none_or(|only| name.contains(only))
+    }
+
+    fn programs(&self, kind: Kind) -> Vec<Program> {
+        let wanted = |program: &&Program| self.wants(&program.name);
         self.manifest
             .programs
             .iter()
@@ -383,6 +424,10 @@ fn program_run(
             Outcome::TimedOut,
             Some(format!("stopped after {} s", limit.as_secs())),
         ),
+        // It could measure nothing; where it measured a part, the reason stays in its output.
+        Some(status) if status.success() && told.figures.is_empty() && told.skipped.is_some() => {
+            (Outcome::Ignored, told.skipped.clone())
+        }
         Some(status) if status.success() => (Outcome::Ok, None),
         Some(status) => {
             // Failing tests say what is wrong; a program that broke off has its last words instead.

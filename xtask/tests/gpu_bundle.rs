@@ -166,6 +166,52 @@ fn a_full_run_is_reported_in_both_forms() {
 }
 
 #[test]
+fn peers_are_shown_beside_ours_and_may_be_missing() {
+    let machine = Machine::new().with_gpu();
+    machine.script(
+        "bundle/bin/bench",
+        "echo 'figure: per_scan 24.7M x 16384 by foxhunt = 10 us'",
+    );
+    // Stands for Python: says what it was given, and measures or finds nothing installed.
+    machine.script(
+        "tools/python3",
+        "case \"$3\" in */peers/missing.py) echo 'skipped: jax is not installed';; \
+         *) echo \"given ${*:4}\"; echo 'figure: per_scan 24.7M by CUB = 80 us'; \
+         echo 'figure: copy 100M by floor = 4000 GB/s';; esac",
+    );
+    let path = machine.path("bundle/manifest.json");
+    let mut manifest: Value =
+        serde_json::from_str(&machine.read("bundle/manifest.json")).expect("a manifest");
+    manifest["plan"]["peers"] = json!([
+        {"script": "scan.py", "arguments": ["--slots", "24.7M"], "limit_s": 60},
+        {"script": "missing.py", "limit_s": 60},
+    ]);
+    fs::write(path, manifest.to_string()).expect("the manifest");
+    let (output, report) = machine.run(&["bench"]);
+    assert_code(&output, 0);
+
+    let bench = &report["bench"];
+    assert_eq!(bench[1]["program"], "peer/scan");
+    assert_eq!(bench[1]["outcome"], "ok");
+    assert_eq!(bench[1]["output"][0], "given --slots 24.7M");
+    assert_eq!(bench[2]["outcome"], "ignored");
+    assert_eq!(bench[2]["note"], "jax is not installed");
+    let text = machine.read("report/report.md");
+    assert!(text.contains("## Side by side"), "{text}");
+    assert!(text.contains("ignored in"), "{text}");
+    assert!(!text.contains("## Failures"), "{text}");
+    // The console ends with the table as well.
+    let console = String::from_utf8_lossy(&output.stdout);
+    for shown in [text.as_str(), &console] {
+        assert!(shown.contains("80.0 (8.0×)"), "{shown}");
+    }
+
+    let (output, report) = machine.run(&["bench", "--only", "peer/scan"]);
+    assert_code(&output, 0);
+    assert_eq!(report["bench"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
 fn failures_give_code_1_and_are_told() {
     let machine = Machine::new().with_gpu();
     machine.script(

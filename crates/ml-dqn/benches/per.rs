@@ -1,19 +1,21 @@
-//! Prioritized replay at full size: checks against the f64 oracle first, then times each phase.
+//! Prioritized replay: checks against the f64 oracle first, then times each phase, for several sizes.
 //!
 //! ```text
-//! cargo bench -p ml-dqn --bench per -- [--report FILE.json] [--slots N] [--batch B] [--state-dim D]
+//! cargo bench -p ml-dqn --bench per -- [--report FILE.json] [--slots N,N] [--batch B,B] [--state-dim D]
 //! ```
 //!
 //! A phase's figure is the median of event pairs minus the median of empty pairs, with the host far enough ahead that
-//! the GPU never waits for a launch. `graph` is one replay of scan, sample, gather and update together.
+//! the GPU never waits for a launch. `per` is scan, sample, gather and update in one graph: its median is of replays
+//! back to back, its p99 of single replays between two events, minus an empty pair. The figures are lines for the table
+//! of `gpu-run` (`tests/gpu/README.md`). A size for which the memory is short is passed over, with a line.
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, sys::CUevent_flags};
-use ml_cuda::{PhaseTimerOptions, capture};
+use cudarc::driver::{CudaEvent, CudaSlice, CudaStream, sys::CUevent_flags};
+use ml_cuda::{CudaError, PhaseTimerOptions, capture};
 use ml_dqn::oracle::per as oracle;
 use ml_dqn::{
     DeviceSteps, DqnError, GpuBatchPtrs, GpuReplayBuffer, GpuReplayBufferConfig, Phase, PhaseTimer,
@@ -22,10 +24,14 @@ use ml_dqn::{
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
+/// Batches of a run whose phases are timed; all are enqueued before the GPU begins with the first.
+const ROUNDS: usize = 100;
+const RUNS: usize = 5;
+
 struct Arguments {
     report: Option<PathBuf>,
-    slots: usize,
-    batch: usize,
+    slots: Vec<usize>,
+    batches: Vec<usize>,
     state_dim: usize,
 }
 
@@ -54,8 +60,8 @@ fn main() -> ExitCode {
 fn parse() -> Result<Arguments> {
     let mut arguments = Arguments {
         report: None,
-        slots: 24_700_000,
-        batch: 16_384,
+        slots: vec![1_000_000, 24_700_000, 100_000_000],
+        batches: vec![16_384, 512],
         state_dim: 80,
     };
     let mut given = std::env::args().skip(1);
@@ -63,8 +69,8 @@ fn parse() -> Result<Arguments> {
         let mut value = || given.next().ok_or(format!("`{flag}` needs a value"));
         match flag.as_str() {
             "--report" => arguments.report = Some(value()?.into()),
-            "--slots" => arguments.slots = value()?.parse()?,
-            "--batch" => arguments.batch = value()?.parse()?,
+            "--slots" => arguments.slots = numbers(&value()?)?,
+            "--batch" => arguments.batches = numbers(&value()?)?,
             "--state-dim" => arguments.state_dim = value()?.parse()?,
             // Cargo adds it.
             "--bench" => {}
@@ -74,36 +80,46 @@ fn parse() -> Result<Arguments> {
     Ok(arguments)
 }
 
+fn numbers(text: &str) -> Result<Vec<usize>> {
+    let number = |part: &str| {
+        part.trim()
+            .parse()
+            .map_err(|why| format!("`{part}` of `{text}`: {why}").into())
+    };
+    text.split(',').map(number).collect()
+}
+
 fn run(arguments: &Arguments) -> Result<()> {
     let (context, stream) = ml_cuda::open(0)?;
-    let (n, batch_size) = (arguments.slots, arguments.batch);
     println!(
-        "{}: {n} slots, batch {batch_size}, {} components of f32",
+        "{}: {} components of f32",
         context.name()?,
         arguments.state_dim
     );
-    let memory = filled(&stream, arguments)?;
-    let td_errors = td_errors(&stream, batch_size)?;
-    // As many updates as there are slots, so that priorities are all over.
-    for round in 0..n.div_ceil(batch_size).min(4000) {
-        step(&memory, &td_errors[round % td_errors.len()], batch_size)?;
+    let mut figures = Figures::default();
+    for &slots in &arguments.slots {
+        let memory = match filled(&stream, slots, arguments.state_dim) {
+            Ok(memory) => memory,
+            Err(DqnError::Cuda(why @ CudaError::NotEnoughMemory { .. })) => {
+                println!("skipped: {slots} slots: {why}");
+                continue;
+            }
+            Err(why) => return Err(why.into()),
+        };
+        for &batch in &arguments.batches {
+            measure(&memory, batch, &mut figures)?;
+        }
+        figures.add(
+            &format!("per_rebuild {}", size(slots)),
+            rebuild(&memory)?,
+            "all sums from the priorities, never needed in between; single calls",
+        );
     }
-    check(&memory, batch_size)?;
-    println!("checked: every draw is the oracle's, weights within 1e-5");
-
-    let mut figures = Figures::new();
-    phases(&memory, &td_errors, batch_size, &mut figures)?;
-    graphs(&memory, &td_errors[0], batch_size, &mut figures)?;
-    figures.add("rebuild_of_all_sums", rebuild(&memory)?);
-    check(&memory, batch_size)?;
-    figures.print();
     if let Some(path) = &arguments.report {
         let report = serde_json::json!({
             "bench": "per",
             "device": context.name()?,
             "driver": ml_cuda::context::driver_version()?,
-            "slots": n,
-            "batch": batch_size,
             "state_dim": arguments.state_dim,
             "unit": "microseconds",
             "figures": figures.json(),
@@ -114,24 +130,51 @@ fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+fn measure(memory: &GpuReplayBuffer, batch: usize, figures: &mut Figures) -> Result<()> {
+    let (slots, td_errors) = (memory.len(), td_errors(memory.stream(), batch)?);
+    // As many updates as there are slots, up to a bound, so that priorities are all over.
+    for round in 0..slots.div_ceil(batch).min(4000) {
+        step(memory, &td_errors[round % td_errors.len()], batch)?;
+    }
+    check(memory, batch)?;
+    println!("{slots} slots, batch {batch}: every draw is the oracle's, weights within 1e-5");
+    phases(memory, &td_errors, batch, figures)?;
+    graphs(memory, &td_errors[0], batch, figures)?;
+    // Nothing that was timed has broken what it works on.
+    check(memory, batch)
+}
+
+/// A number of slots as the figures name it: `24.7M`.
+fn size(slots: usize) -> String {
+    if slots.is_multiple_of(100_000) {
+        format!("{}M", slots as f64 / 1e6)
+    } else {
+        slots.to_string()
+    }
+}
+
 /// A full buffer with states that are not zero.
-fn filled(stream: &Arc<CudaStream>, arguments: &Arguments) -> Result<GpuReplayBuffer> {
+fn filled(
+    stream: &Arc<CudaStream>,
+    slots: usize,
+    state_dim: usize,
+) -> std::result::Result<GpuReplayBuffer, DqnError> {
     let config = GpuReplayBufferConfig {
-        capacity: arguments.slots,
-        state_dim: arguments.state_dim,
+        capacity: slots,
+        state_dim,
         ..GpuReplayBufferConfig::default()
     };
     let mut memory =
         GpuReplayBuffer::with_options(config, ReplayOptions::default(), Arc::clone(stream))?;
-    let chunk = arguments.slots.min(250_000);
-    let states: Vec<f32> = (0..chunk * arguments.state_dim)
+    let chunk = slots.min(250_000);
+    let states: Vec<f32> = (0..chunk * state_dim)
         .map(|i| ((i as u32).wrapping_mul(0x9E37_79B9) >> 8) as f32 / (1u32 << 24) as f32)
         .collect();
     let states = stream.clone_htod(&states)?;
     let zeros = stream.alloc_zeros::<u32>(chunk)?;
     let flags = stream.alloc_zeros::<u8>(chunk)?;
     let rewards = stream.clone_htod(&vec![1.0f32; chunk])?;
-    while memory.len() < arguments.slots {
+    while memory.len() < slots {
         memory.push_steps(DeviceSteps {
             states: &states,
             actions: &zeros,
@@ -208,6 +251,33 @@ fn head_start(stream: &Arc<CudaStream>, block: &mut CudaSlice<u8>) -> Result<()>
     Ok(())
 }
 
+/// Pairs of events that are recorded around `work`, `count` times, with the host ahead of the GPU.
+fn pairs(
+    stream: &Arc<CudaStream>,
+    count: usize,
+    mut work: impl FnMut() -> Result<()>,
+) -> Result<Vec<f64>> {
+    let flags = Some(CUevent_flags::CU_EVENT_DEFAULT);
+    let event = || stream.context().new_event(flags);
+    let pairs = (0..count)
+        .map(|_| Ok((event()?, event()?)))
+        .collect::<Result<Vec<(CudaEvent, CudaEvent)>>>()?;
+    let mut block = stream.alloc_zeros::<u8>(1 << 30)?;
+    head_start(stream, &mut block)?;
+    for (start, end) in &pairs {
+        start.record(stream)?;
+        work()?;
+        end.record(stream)?;
+    }
+    let time =
+        |(start, end): &(CudaEvent, CudaEvent)| Ok(f64::from(start.elapsed_ms(end)?) * 1000.0);
+    pairs.iter().map(time).collect()
+}
+
+fn empty_pair(stream: &Arc<CudaStream>) -> Result<f64> {
+    Ok(at(&sorted(pairs(stream, 200, || Ok(()))?), 0.5))
+}
+
 fn phases(
     memory: &GpuReplayBuffer,
     td_errors: &[CudaSlice<f32>],
@@ -218,35 +288,45 @@ fn phases(
     let mut block = stream.alloc_zeros::<u8>(1 << 30)?;
     let mut options = PhaseTimerOptions::default();
     options.stride = Some(1);
+    options.timeline = ROUNDS;
     let timer = PhaseTimer::with_options(stream, options)?;
-    let mut medians = [[0.0; 4]; 5];
-    for medians in &mut medians {
+    // Nothing between its events: what a pair costs by itself.
+    let empty = Phase::Upload;
+    let timed = [Phase::PerScan, Phase::PerSample, Phase::PerUpdate, empty];
+    let mut times = [const { Vec::new() }; 4];
+    for _ in 0..RUNS {
         head_start(stream, &mut block)?;
-        for round in 0..60 {
+        for round in 0..ROUNDS {
             let batch = memory.sample_profiled(n, &timer)?;
-            // Nothing: what a pair of events costs by itself.
-            timer.start(Phase::Upload, stream);
-            timer.end(Phase::Upload, stream);
+            timer.start(empty, stream);
+            timer.end(empty, stream);
             timer.start(Phase::PerUpdate, stream);
             memory.update_priorities_gpu(&batch, &td_errors[round % td_errors.len()])?;
             timer.end(Phase::PerUpdate, stream);
         }
         stream.synchronize()?;
         let report = timer.finish_epoch();
-        let median = |phase: Phase| report.phase(phase).median_ms * 1000.0;
-        let empty = median(Phase::Upload);
-        *medians = [
-            median(Phase::PerScan) - empty,
-            median(Phase::PerSample) - empty,
-            median(Phase::PerUpdate) - empty,
-            empty,
-        ];
+        for span in report.timeline.iter().flat_map(|batch| &batch.spans) {
+            if let Some(i) = timed.iter().position(|phase| *phase == span.phase) {
+                times[i].push(span.duration_ms * 1000.0);
+            }
+        }
     }
-    for (i, name) in ["per_scan", "per_sample", "per_update", "empty_pair"]
-        .iter()
-        .enumerate()
-    {
-        figures.add(name, medians.iter().map(|m| m[i]).collect());
+    if times.iter().any(Vec::is_empty) {
+        return Err("the timer kept no spans".into());
+    }
+    let cost = at(&sorted(times[3].clone()), 0.5);
+    for (phase, times) in timed.iter().zip(times) {
+        if *phase == empty {
+            continue;
+        }
+        let detail = format!(
+            "event pairs minus an empty pair of {cost:.2}, {} batches",
+            times.len()
+        );
+        let name = format!("{} {} x {n}", phase.name(), size(memory.len()));
+        let times = times.iter().map(|time| time - cost).collect();
+        figures.add(&name, times, &detail);
     }
     Ok(())
 }
@@ -259,7 +339,8 @@ fn graphs(
     figures: &mut Figures,
 ) -> Result<()> {
     let stream = memory.stream();
-    for (name, with_update) in [("graph", true), ("graph_without_update", false)] {
+    let cost = empty_pair(stream)?;
+    for (name, with_update) in [("per", true), ("per_without_update", false)] {
         let mut held = GpuBatchPtrs::default();
         let mut graph = capture(stream, || {
             held = memory.sample(n)?;
@@ -277,7 +358,7 @@ fn graphs(
             stream.context().new_event(flags)?,
         );
         let mut runs = Vec::new();
-        for _ in 0..5 {
+        for _ in 0..RUNS {
             let replays = 500;
             start.record(stream)?;
             for _ in 0..replays {
@@ -286,59 +367,57 @@ fn graphs(
             end.record(stream)?;
             runs.push(f64::from(start.elapsed_ms(&end)?) * 1000.0 / f64::from(replays));
         }
-        figures.add(name, runs);
+        let singles = pairs(stream, 500, || Ok(graph.launch()?))?;
+        let singles = sorted(singles.iter().map(|time| time - cost).collect());
+        figures.add_with_p99(
+            &format!("{name} {} x {n}", size(memory.len())),
+            runs,
+            at(&singles, 0.99),
+            "one graph: 5 runs of 500 replays; p99 of 500 replays one by one",
+        );
     }
     Ok(())
 }
 
 fn rebuild(memory: &GpuReplayBuffer) -> Result<Vec<f64>> {
     let stream = memory.stream();
-    let flags = Some(CUevent_flags::CU_EVENT_DEFAULT);
-    let (start, end) = (
-        stream.context().new_event(flags)?,
-        stream.context().new_event(flags)?,
-    );
-    let mut block = stream.alloc_zeros::<u8>(1 << 30)?;
-    let mut runs = Vec::new();
-    for _ in 0..5 {
-        head_start(stream, &mut block)?;
-        start.record(stream)?;
-        memory.rebuild_sums()?;
-        end.record(stream)?;
-        runs.push(f64::from(start.elapsed_ms(&end)?) * 1000.0);
-    }
-    Ok(runs)
+    let cost = empty_pair(stream)?;
+    let times = pairs(stream, 50, || Ok(memory.rebuild_sums()?))?;
+    Ok(times.iter().map(|time| time - cost).collect())
 }
 
-/// Figures by name, each the median of its runs, with the spread.
-struct Figures(Vec<(String, Vec<f64>)>);
+fn sorted(mut times: Vec<f64>) -> Vec<f64> {
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+/// The value below which this share of the sorted times lies.
+fn at(sorted: &[f64], share: f64) -> f64 {
+    let index = (sorted.len() as f64 * share) as usize;
+    sorted[index.min(sorted.len() - 1)]
+}
+
+/// Median and p99 by name, printed as they come: a run that is cut off leaves what it had.
+#[derive(Default)]
+struct Figures(serde_json::Map<String, serde_json::Value>);
 
 impl Figures {
-    fn new() -> Self {
-        Self(Vec::new())
+    fn add(&mut self, name: &str, times: Vec<f64>, detail: &str) {
+        let times = sorted(times);
+        let p99 = at(&times, 0.99);
+        self.add_with_p99(name, times, p99, detail);
     }
 
-    fn add(&mut self, name: &str, mut runs: Vec<f64>) {
-        runs.sort_by(f64::total_cmp);
-        self.0.push((name.to_owned(), runs));
-    }
-
-    fn print(&self) {
-        println!("{:<24} {:>9} {:>9} {:>9}", "µs", "median", "least", "most");
-        for (name, runs) in &self.0 {
-            let (least, most) = (runs[0], runs[runs.len() - 1]);
-            println!(
-                "{name:<24} {:>9.2} {least:>9.2} {most:>9.2}",
-                runs[runs.len() / 2]
-            );
-        }
+    fn add_with_p99(&mut self, name: &str, times: Vec<f64>, p99: f64, detail: &str) {
+        let times = sorted(times);
+        let (median, least) = (at(&times, 0.5), times[0]);
+        println!("figure: {name} by foxhunt = {median:.2} us | {detail}, least {least:.2}");
+        println!("figure: {name} p99 by foxhunt = {p99:.2} us | {detail}");
+        let value = serde_json::json!({ "median": median, "least": least, "p99": p99 });
+        self.0.insert(name.to_owned(), value);
     }
 
     fn json(&self) -> serde_json::Value {
-        let figure = |(name, runs): &(String, Vec<f64>)| {
-            let value = serde_json::json!({ "median": runs[runs.len() / 2], "least": runs[0], "most": runs[runs.len() - 1] });
-            (name.clone(), value)
-        };
-        serde_json::Value::Object(self.0.iter().map(figure).collect())
+        serde_json::Value::Object(self.0.clone())
     }
 }

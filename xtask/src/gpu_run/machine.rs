@@ -49,6 +49,14 @@ pub fn compute_sanitizer() -> Option<PathBuf> {
     )
 }
 
+/// The Python that `FOXHUNT_PYTHON` names, else `python3` from the path.
+pub fn python() -> Option<PathBuf> {
+    match env::var_os("FOXHUNT_PYTHON").filter(|set| !set.is_empty()) {
+        Some(set) => Some(set.into()),
+        None => tool("python3", &[]),
+    }
+}
+
 fn tool(name: &str, more_folders: &[&str]) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = env::split_paths(&path).chain(more_folders.iter().map(PathBuf::from));

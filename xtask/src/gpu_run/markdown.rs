@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::report::{Outcome, ProgramRun, Report};
+use super::side_by_side;
 
 /// Renders the whole report; `files` are what programs left beside it, by path from its folder.
 pub fn render(report: &Report, files: &[String]) -> String {
@@ -35,6 +36,9 @@ pub fn render(report: &Report, files: &[String]) -> String {
         );
     }
     failures(&mut out, report);
+    if let Some(table) = side_by_side::render(&report.bench) {
+        line(&mut out, &format!("\n## Side by side\n\n{table}"));
+    }
     section(&mut out, "Tests", &report.tests);
     section(&mut out, "compute-sanitizer", &report.sanitizer);
     section(&mut out, "Benches", &report.bench);
@@ -58,7 +62,9 @@ fn failures(out: &mut String, report: &Report) {
     ]
     .into_iter()
     .flatten();
-    let failed: Vec<&ProgramRun> = runs.filter(|run| run.outcome != Outcome::Ok).collect();
+    let failed: Vec<&ProgramRun> = runs
+        .filter(|run| !matches!(run.outcome, Outcome::Ok | Outcome::Ignored))
+        .collect();
     if failed.is_empty() {
         return;
     }
@@ -86,10 +92,14 @@ fn section(out: &mut String, heading: &str, runs: &[ProgramRun]) {
         line(
             out,
             &format!(
-                "\n### {}\n\n{} in {:.1} s",
+                "\n### {}\n\n{} in {:.1} s{}",
                 title(run),
                 run.outcome,
-                run.seconds
+                run.seconds,
+                match (run.outcome, &run.note) {
+                    (Outcome::Ignored, Some(reason)) => format!(": {reason}"),
+                    _ => String::new(),
+                }
             ),
         );
         if !run.figures.is_empty() {

@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 pub struct Plan {
     pub tests: Limit,
     pub bench: Limit,
+    /// What others take for the same work, and how fast the device is: after the benches.
+    #[serde(default)]
+    pub peers: Vec<Peer>,
     pub sanitize: Vec<Sanitize>,
     /// Of an example that is not named here: once, without arguments, under `tests.limit_s`.
     pub train: Vec<Train>,
@@ -22,6 +25,17 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
+    pub limit_s: u64,
+}
+
+/// A Python script of `tests/gpu/peers`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peer {
+    /// `per_torch.py`
+    pub script: String,
+    #[serde(default)]
+    pub arguments: Vec<String>,
     pub limit_s: u64,
 }
 
@@ -103,6 +117,14 @@ impl Plan {
     }
 }
 
+impl Peer {
+    /// `peer/per_torch`
+    pub fn name(&self) -> String {
+        let stem = self.script.strip_suffix(".py").unwrap_or(&self.script);
+        format!("peer/{stem}")
+    }
+}
+
 impl Sanitize {
     pub fn covers(&self, program: &str) -> bool {
         self.programs
@@ -118,8 +140,8 @@ mod tests {
     /// The one in the tree, which every bundle takes along.
     #[test]
     fn the_trees_plan_is_one() {
-        let plan =
-            Plan::read(&crate::gpu_status::workspace_root().join("tests/gpu/plan.json")).unwrap();
+        let root = crate::gpu_status::workspace_root();
+        let plan = Plan::read(&root.join("tests/gpu/plan.json")).unwrap();
         let tools: Vec<&str> = plan
             .sanitize
             .iter()
@@ -127,6 +149,10 @@ mod tests {
             .collect();
         for tool in ["memcheck", "racecheck", "initcheck"] {
             assert!(tools.contains(&tool), "no {tool} in {tools:?}");
+        }
+        for peer in &plan.peers {
+            let script = root.join("tests/gpu/peers").join(&peer.script);
+            assert!(script.is_file(), "no {}", script.display());
         }
     }
 

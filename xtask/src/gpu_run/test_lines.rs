@@ -6,6 +6,8 @@
 //! ```text
 //! figure: per_sample = 17.9 us | 24,700,000 priorities, batch 16,384, median of 200
 //! ```
+//!
+//! A line `skipped: REASON` says what was not measured, as where a package is not installed.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -29,6 +31,7 @@ pub struct TestLines {
     /// The failed test whose message the next lines are.
     telling: Option<usize>,
     since: Instant,
+    skipped: Option<String>,
     last: VecDeque<String>,
 }
 
@@ -37,6 +40,8 @@ pub struct TestLines {
 pub struct Told {
     pub tests: Vec<TestResult>,
     pub figures: Vec<Figure>,
+    /// The reason of the first part that was skipped.
+    pub skipped: Option<String>,
     /// The last lines that it printed, whatever they are.
     pub output: Vec<String>,
 }
@@ -56,6 +61,7 @@ impl TestLines {
             pending: None,
             telling: None,
             since: Instant::now(),
+            skipped: None,
             last: VecDeque::new(),
         }
     }
@@ -73,6 +79,10 @@ impl TestLines {
             let shown = format!("{} = {} {}", figure.name, figure.value, figure.unit);
             self.figures.push(figure);
             return Some(shown);
+        }
+        if let Some(reason) = line.strip_prefix("skipped: ") {
+            self.skipped.get_or_insert_with(|| reason.to_owned());
+            return Some(line.to_owned());
         }
         if self.told(line) {
             return None;
@@ -142,6 +152,7 @@ impl TestLines {
         Told {
             tests: self.tests,
             figures: self.figures,
+            skipped: self.skipped,
             output: self.last.into(),
         }
     }
@@ -188,7 +199,7 @@ fn outcome(text: &str) -> Option<(Outcome, Option<String>)> {
     }
 }
 
-fn figure(line: &str) -> Option<Figure> {
+pub fn figure(line: &str) -> Option<Figure> {
     let (name, rest) = line
         .trim_start()
         .strip_prefix("figure: ")?
@@ -300,6 +311,18 @@ mod tests {
                 Outcome::Failed,
                 Some("the program ended in this test".to_owned())
             )
+        );
+    }
+
+    #[test]
+    fn the_first_reason_to_skip_is_kept() {
+        let mut lines = TestLines::new();
+        let shown = lines.line("skipped: jax is not installed");
+        assert_eq!(shown.as_deref(), Some("skipped: jax is not installed"));
+        lines.line("skipped: and more");
+        assert_eq!(
+            lines.finish().skipped.as_deref(),
+            Some("jax is not installed")
         );
     }
 
