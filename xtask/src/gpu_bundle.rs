@@ -329,6 +329,16 @@ mod tests {
     }
 
     #[test]
+    fn the_peers_come_along() {
+        let folder = tempfile::tempdir().unwrap();
+        let peers = folder.path().join("peers");
+        copy_files(&workspace_root().join("tests/gpu/peers"), &peers).unwrap();
+        for file in ["common.py", "cub_scan.cu", "floors.py"] {
+            assert!(peers.join(file).is_file(), "no {file}");
+        }
+    }
+
+    #[test]
     fn a_folder_of_something_else_is_not_removed() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("thesis.tex");

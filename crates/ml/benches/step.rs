@@ -50,8 +50,9 @@ fn main() {
     let began = Instant::now();
     let outcome = parse().and_then(|arguments| {
         if let Err(error) = ml_cuda::device_count() {
-            println!("ignored: {error}");
-            return Ok(());
+            println!("nothing was timed: no CUDA device: {error}");
+            let required = std::env::var_os("FOXHUNT_REQUIRE_GPU").is_some_and(|v| v == "1");
+            return if required { Err(error.into()) } else { Ok(()) };
         }
         if arguments.first_step {
             return first_step(&arguments, began);
