@@ -7,6 +7,7 @@ update of priorities behind, by `torch_replay.py`, in the same graph.
 """
 
 import copy
+import os
 import time
 
 from common import (ACTIONS, BATCHES, CLIP, GAMMA, HEAD, HIDDEN, LEARNING_RATE, PRECISIONS, STATE_DIM, TAU, TorchClock,
@@ -15,7 +16,7 @@ from torch_replay import TorchReplay
 
 SLOTS = 24_700_000
 # Compilation is slow: none is begun after so many seconds.
-COMPILE_UNTIL_S = 90
+COMPILE_UNTIL_S = float(os.environ.get("FOXHUNT_COMPILE_UNTIL_S", "90"))
 CHECKED = 128
 
 
