@@ -632,6 +632,11 @@ impl Cx<'_> {
                 true,
             );
         }
+        // What an implemented trait has without a receiver: `Type::from_seed(seed)`.
+        let found = world.trait_fn(&base, name, &self.bounds_of());
+        if let Some((f, module)) = found {
+            return self.fn_type(&f, module, &[], Some(base), path, true);
+        }
         // Default methods of implemented traits.
         if let Some(hit) = world.method(&base, name, &|_| vec![]) {
             return self.fn_type(&hit.def, hit.module, &hit.bindings, Some(base), path, true);

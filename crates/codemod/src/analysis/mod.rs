@@ -139,7 +139,8 @@ pub fn analyze(world: &World, file: &File, file_id: FileId, module: ModId) -> An
             .locals
             .iter()
             .filter(|local| local.ty.is_known())
-            .map(|local| (local.span.lo, local.ty.clone()))
+            // Variables are those of this pass.
+            .map(|local| (local.span.lo, local.ty.settled()))
             .collect();
     }
     out

@@ -635,8 +635,10 @@ impl World {
             while let Type::Ref(_, inner) = ty {
                 ty = *inner;
             }
-            if let Type::Adt(def, _) = ty {
-                self.impls_of.entry(def).or_default().push(id);
+            match ty {
+                Type::Adt(def, _) => self.impls_of.entry(def).or_default().push(id),
+                Type::Param(_) if self.impls[id].of_trait.is_some() => self.blankets.push(id),
+                _ => {}
             }
         }
     }

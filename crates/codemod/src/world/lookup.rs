@@ -112,6 +112,12 @@ impl World {
                 return Some(hit);
             }
         }
+        // What is implemented for everything that has certain traits.
+        for step in &steps {
+            if let Some(hit) = self.blanket_method(step, name, bounds) {
+                return Some(hit);
+            }
+        }
         // What a retired type lacks, its successor may have.
         for step in &steps {
             if let Type::Adt(def, _) = step
@@ -217,6 +223,152 @@ impl World {
             });
         }
         None
+    }
+
+    fn blanket_method(
+        &self,
+        step: &Type,
+        name: &str,
+        bounds: &dyn Fn(&str) -> Vec<BoundType>,
+    ) -> Option<MethodHit> {
+        for &id in &self.blankets {
+            let it = &self.impls[id];
+            let Some(of_trait) = it
+                .of_trait
+                .as_ref()
+                .and_then(|path| self.trait_of(it.module, path))
+            else {
+                continue;
+            };
+            let DefKind::Trait { fns, .. } = &self.defs[of_trait].kind else {
+                continue;
+            };
+            let is_it = |f: &&FnDef| f.name == name && f.sig.receiver.is_some();
+            let Some(f) = it.fns.iter().find(is_it).or(fns.iter().find(is_it)) else {
+                continue;
+            };
+            let Some(param) = self.fulfils(id, step, bounds, 0) else {
+                continue;
+            };
+            return Some(MethodHit {
+                def: f.clone(),
+                owner: None,
+                self_ty: step.clone(),
+                module: if f.file == it.file {
+                    it.module
+                } else {
+                    self.defs[of_trait].module
+                },
+                bindings: vec![(param, step.clone())],
+                of_trait: Some(of_trait),
+            });
+        }
+        None
+    }
+
+    /// Whether a type has all that a blanket implementation asks for; the parameter that stands for it then.
+    fn fulfils(
+        &self,
+        id: ImplId,
+        ty: &Type,
+        bounds: &dyn Fn(&str) -> Vec<BoundType>,
+        depth: usize,
+    ) -> Option<String> {
+        let it = &self.impls[id];
+        let syntax::TyKind::Path(path) = &it.self_ty.kind else {
+            return None;
+        };
+        let param = path.ident()?.text.clone();
+        let own = it
+            .generics
+            .params
+            .iter()
+            .filter(|other| other.name.text == param)
+            .flat_map(|other| &other.bounds);
+        let wheres = it
+            .generics
+            .wheres
+            .iter()
+            .filter(|(ty, _)| {
+                matches!(&ty.kind, syntax::TyKind::Path(path) if path.ident().is_some_and(|name| name.text == param))
+            })
+            .flat_map(|(_, bounds)| bounds);
+        let all: Vec<&syntax::Bound> = own.chain(wheres).collect();
+        // Everything has what asks for nothing; that says nothing of a type that is not known.
+        if all.is_empty() && !ty.is_known() {
+            return None;
+        }
+        let has_all = all.into_iter().all(|bound| {
+            bound.path.last().name.text == "Sized"
+                || self
+                    .trait_of(it.module, &bound.path)
+                    .is_some_and(|def| self.implements(ty, def, bounds, depth + 1))
+        });
+        has_all.then_some(param)
+    }
+
+    /// Whether a type is known to implement a trait.
+    pub fn implements(
+        &self,
+        ty: &Type,
+        of_trait: DefId,
+        bounds: &dyn Fn(&str) -> Vec<BoundType>,
+        depth: usize,
+    ) -> bool {
+        if depth > 8 {
+            return false;
+        }
+        let asks = |own: &[BoundType]| {
+            own.iter()
+                .filter_map(|bound| bound.def)
+                .any(|def| self.is_subtrait(def, of_trait))
+        };
+        let direct = match ty {
+            Type::Adt(def, _) => self.impls_of.get(def).is_some_and(|ids| {
+                ids.iter().any(|&id| {
+                    let it = &self.impls[id];
+                    it.of_trait
+                        .as_ref()
+                        .and_then(|path| self.trait_of(it.module, path))
+                        == Some(of_trait)
+                })
+            }),
+            Type::Param(name) => asks(&bounds(name)),
+            Type::Opaque(own) => asks(own),
+            _ => false,
+        };
+        direct
+            || self.blankets.iter().any(|&id| {
+                let it = &self.impls[id];
+                it.of_trait
+                    .as_ref()
+                    .and_then(|path| self.trait_of(it.module, path))
+                    == Some(of_trait)
+                    && self.fulfils(id, ty, bounds, depth + 1).is_some()
+            })
+    }
+
+    /// Whether a trait is another one, or has it above it.
+    pub fn is_subtrait(&self, def: DefId, of: DefId) -> bool {
+        let mut queue = vec![def];
+        let mut seen = Vec::new();
+        while let Some(at) = queue.pop() {
+            if at == of {
+                return true;
+            }
+            if seen.contains(&at) {
+                continue;
+            }
+            seen.push(at);
+            if let DefKind::Trait { supertraits, .. } = &self.defs[at].kind {
+                queue.extend(
+                    supertraits
+                        .iter()
+                        .filter_map(|path| self.trait_of(self.defs[at].module, path)),
+                );
+            }
+        }
+        false
     }
 
     fn bound_method(&self, bounds: &[BoundType], step: &Type, name: &str) -> Option<MethodHit> {
@@ -422,9 +574,45 @@ impl World {
         })
     }
 
+    /// An associated function without a receiver, of a trait that a type is known to have.
+    pub fn trait_fn(
+        &self,
+        ty: &Type,
+        name: &str,
+        bounds: &dyn Fn(&str) -> Vec<BoundType>,
+    ) -> Option<(FnDef, ModId)> {
+        self.defs.iter().enumerate().find_map(|(id, def)| {
+            let DefKind::Trait { fns, .. } = &def.kind else {
+                return None;
+            };
+            let f = fns
+                .iter()
+                .find(|f| f.name == name && f.sig.receiver.is_none())?;
+            self.implements(ty, id, bounds, 0)
+                .then(|| (f.clone(), def.module))
+        })
+    }
+
     /// Every implementation that is for this type.
     pub fn impls_for(&self, def: DefId) -> &[ImplId] {
         self.impls_of.get(&def).map_or(&[], Vec::as_slice)
+    }
+
+    /// Functions with a receiver and this name that code of the tree has, in types and in traits.
+    pub fn methods_named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a FnDef> {
+        let of_traits = self.defs.iter().flat_map(|def| match &def.kind {
+            DefKind::Trait { fns, .. } => &fns[..],
+            _ => &[],
+        });
+        self.impls
+            .iter()
+            .flat_map(|it| &it.fns)
+            .chain(of_traits)
+            .filter(move |f| {
+                f.name == name
+                    && f.sig.receiver.is_some()
+                    && !self.files[f.file].path.starts_with('<')
+            })
     }
 
     pub fn impl_generics(&self, id: ImplId) -> Rc<Generics> {

@@ -36,6 +36,8 @@ pub struct World {
     file_ids: HashMap<String, FileId>,
     /// Inherent and trait implementations by the definition that their self type heads in.
     impls_of: HashMap<DefId, Vec<ImplId>>,
+    /// Implementations for whatever fulfils their bounds: `impl<T: Bound> Trait for T`.
+    blankets: Vec<ImplId>,
     by_canonical: HashMap<String, DefId>,
     std_crate: Option<CrateId>,
     /// A retired type to the one that takes its place: what the old one lacks is looked up there.
@@ -286,6 +288,24 @@ impl World {
                 }
                 _ => None,
             })
+    }
+
+    /// Lets a module show what another one holds, where it has nothing of that name itself.
+    pub fn see_through(&mut self, module: ModId, other: ModId) {
+        let path: Vec<String> = self
+            .module_path(other)
+            .split("::")
+            .skip(1)
+            .map(str::to_owned)
+            .collect();
+        let glob = Glob {
+            vis: Vis::Public,
+            leading_colon: false,
+            path: std::iter::once("crate".to_owned()).chain(path).collect(),
+            span: Span::default(),
+            file: self.mods[module].file,
+        };
+        self.mods[module].globs.push(glob);
     }
 
     pub fn std_path(&self, path: &str) -> Option<DefId> {

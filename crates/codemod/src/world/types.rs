@@ -64,16 +64,30 @@ impl Type {
 
     /// Replaces parameters by what `map` says of them.
     pub fn subst(&self, map: &dyn Fn(&str) -> Option<Type>) -> Type {
-        let all = |types: &[Type]| types.iter().map(|ty| ty.subst(map)).collect::<Vec<_>>();
+        self.replaced(&|ty| match ty {
+            Type::Param(name) => map(name),
+            _ => None,
+        })
+    }
+
+    /// Without variables: one that was never found out is unknown.
+    pub fn settled(&self) -> Type {
+        self.replaced(&|ty| matches!(ty, Type::Var(_)).then_some(Type::Unknown))
+    }
+
+    fn replaced(&self, map: &dyn Fn(&Type) -> Option<Type>) -> Type {
+        if let Some(other) = map(self) {
+            return other;
+        }
+        let all = |types: &[Type]| types.iter().map(|ty| ty.replaced(map)).collect::<Vec<_>>();
         match self {
-            Type::Param(name) => map(name).unwrap_or_else(|| self.clone()),
             Type::Adt(def, args) => Type::Adt(*def, all(args)),
             Type::External(path, args) => Type::External(path.clone(), all(args)),
-            Type::Ref(mutable, inner) => Type::Ref(*mutable, Box::new(inner.subst(map))),
-            Type::Ptr(inner) => Type::Ptr(Box::new(inner.subst(map))),
+            Type::Ref(mutable, inner) => Type::Ref(*mutable, Box::new(inner.replaced(map))),
+            Type::Ptr(inner) => Type::Ptr(Box::new(inner.replaced(map))),
             Type::Tuple(types) => Type::Tuple(all(types)),
-            Type::Slice(inner) => Type::Slice(Box::new(inner.subst(map))),
-            Type::Fn(params, ret) => Type::Fn(all(params), Box::new(ret.subst(map))),
+            Type::Slice(inner) => Type::Slice(Box::new(inner.replaced(map))),
+            Type::Fn(params, ret) => Type::Fn(all(params), Box::new(ret.replaced(map))),
             Type::Opaque(bounds) => Type::Opaque(
                 bounds
                     .iter()
@@ -84,16 +98,18 @@ impl Type {
                         assoc: bound
                             .assoc
                             .iter()
-                            .map(|(name, ty)| (name.clone(), ty.subst(map)))
+                            .map(|(name, ty)| (name.clone(), ty.replaced(map)))
                             .collect(),
                         callable: bound
                             .callable
                             .as_ref()
-                            .map(|(params, ret)| (all(params), Box::new(ret.subst(map)))),
+                            .map(|(params, ret)| (all(params), Box::new(ret.replaced(map)))),
                     })
                     .collect(),
             ),
-            Type::Unknown | Type::Var(_) | Type::Prim(_) | Type::Never => self.clone(),
+            Type::Unknown | Type::Var(_) | Type::Param(_) | Type::Prim(_) | Type::Never => {
+                self.clone()
+            }
         }
     }
 }
