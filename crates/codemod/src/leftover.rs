@@ -233,7 +233,7 @@ impl<'a> Cx<'a> {
                         true,
                     ));
                 }
-                if !ty.peeled().is_known() && self.rules.distinctive.contains(&member.text) {
+                if !ty.peeled().is_known() && self.rules.is_distinctive(&member.text) {
                     let reason = format!(
                         "the type of `{}` cannot be told, and `{}` may be what is retired",
                         self.src(base.span),
@@ -332,7 +332,7 @@ impl<'a> Cx<'a> {
                         true,
                     ));
                 }
-                if !ty.peeled().is_known() && self.rules.distinctive.contains(&method.text) {
+                if !ty.peeled().is_known() && self.rules.is_distinctive(&method.text) {
                     let reason = format!(
                         "the type of `{}` cannot be told, and `{}()` may be what is retired",
                         self.src(recv.span),
@@ -715,7 +715,7 @@ impl<'a> Cx<'a> {
             for ident in found {
                 let text = ident.text.as_str();
                 let retired = names.contains(text) && self.may_mean_ours(text, ident.span);
-                let distinctive = self.rules.distinctive.contains(text);
+                let distinctive = self.rules.is_distinctive(text);
                 let alias = !names.contains(text) && self.alias_is_ours(text);
                 if !(retired || distinctive || alias) {
                     continue;

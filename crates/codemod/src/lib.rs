@@ -25,6 +25,7 @@ pub mod session;
 pub mod stage;
 pub mod syntax;
 pub mod tidy;
+pub mod upgrade;
 pub mod verify;
 pub mod walk;
 pub mod world;

@@ -7,6 +7,7 @@ mod dependencies;
 pub mod edit;
 mod load;
 mod targets;
+pub mod version;
 
 use crate::walk::{FileKind, Tree};
 use load::Manifests;

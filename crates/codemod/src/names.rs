@@ -14,7 +14,7 @@ use crate::rewrite::{Cx, Retired};
 use crate::syntax::{ItemKind, Span};
 use crate::world::{DefId, ModId, Ns, Res, Scope};
 
-pub use imports_of::{UseScope, edit_imports, item_extent, scopes, taken_from, usage};
+pub use imports_of::{UseScope, edit_imports, item_extent, removals, scopes, taken_from, usage};
 
 impl<'a> Cx<'a> {
     /// How a definition can be named from a module once the migration is done.

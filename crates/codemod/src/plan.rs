@@ -24,6 +24,7 @@ use crate::session::{Broken, Session};
 pub use crate::stage::Change;
 use crate::syntax::{STACK_BYTES, Span};
 use crate::tidy;
+use crate::upgrade;
 use crate::verify::Evidence;
 use crate::walk::Tree;
 use crate::world::World;
@@ -101,15 +102,22 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
     let found = sources::Sources::read(tree, migrations, options)?;
     let mut records: Vec<Record> = found.records.clone();
     if found.hits.is_empty() && !options.exhaustive {
+        let mut changes = Vec::new();
+        manifests::upgrade(tree, &found, migrations, &mut changes, &mut records);
+        records.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
+        changes.sort_by(|a, b| a.path().cmp(b.path()));
+        let unchanged = found.n_files - changes.len().min(found.n_files);
         return Ok(Plan {
-            changes: vec![],
+            changes,
             records,
-            unchanged: found.n_files,
+            unchanged,
         });
     }
     let surfaces: Vec<_> = migrations.iter().flat_map(Migration::surfaces).collect();
     let mut world = World::build(&found.specs, &surfaces, &found);
-    let rules = Rules::compile(&mut world, migrations)?;
+    let mut rules = Rules::compile(&mut world, migrations)?;
+    rules.upgrade.sides = found.sides.clone();
+    rules.upgrade.depends_on = found.depends_on();
     docs::prepare(&mut world, &|file| {
         found.hits.contains(&file.path) || file.is_fragment
     });
@@ -138,6 +146,7 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
     rename(&mut session, &leftovers)?;
     records.extend(unused_members(&mut session));
     extra.extend(bracket(&mut session)?);
+    extra.extend(upgraded(&mut session, &mut deleted)?);
     let mut notes: Vec<(usize, Leftover)> = kept;
     for at in 0..session.works.len() {
         let work = &session.works[at];
@@ -159,6 +168,7 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
     ));
     let mut changes = records::changes(&session, &found);
     manifests::follow(tree, &found, &session, &deleted, &mut changes, &mut records);
+    manifests::upgrade(tree, &found, migrations, &mut changes, &mut records);
     // A fragment is analysed once for each place; the same thing is said once.
     records.sort_by(|a, b| {
         a.sort_key()
@@ -303,6 +313,14 @@ fn orphans(world: &World, rules: &Rules, found: &sources::Sources<'_>) -> Vec<Re
         .retired_types()
         .map(|retired| world.defs[retired.def()].name.as_str())
         .collect();
+    // Names of a dependency's items may be anyone's: a file is concerned if it names the dependency too.
+    let upgraded: HashSet<&str> = rules.upgrade.names(world).collect();
+    let crates: HashSet<String> = rules
+        .upgrade
+        .dependencies
+        .iter()
+        .map(|rule| rule.package.replace('-', "_"))
+        .collect();
     let mut out = Vec::new();
     for path in found
         .hits
@@ -318,27 +336,40 @@ fn orphans(world: &World, rules: &Rules, found: &sources::Sources<'_>) -> Vec<Re
         let Some(text) = found.text(path) else {
             continue;
         };
-        let (at, reason, hint) = match crate::syntax::parse(&text) {
-            Ok(file) => match file
-                .idents
+        let names_a_crate = |file: &crate::syntax::File| {
+            file.idents
                 .iter()
-                .find(|ident| names.contains(ident.text.as_str()))
-            {
-                Some(ident) => (
-                    ident.span.lo,
-                    format!(
-                        "no target of the tree reaches this file, so what `{}` means here cannot be told",
-                        ident.text
+                .any(|ident| crates.contains(ident.text.as_str()))
+        };
+        let (at, reason, hint) = match crate::syntax::parse(&text) {
+            Ok(file) => {
+                let with_upgraded = !upgraded.is_empty() && names_a_crate(&file);
+                match file.idents.iter().find(|ident| {
+                    let name = ident.text.as_str();
+                    names.contains(name) || (with_upgraded && upgraded.contains(name))
+                }) {
+                    Some(ident) => (
+                        ident.span.lo,
+                        format!(
+                            "no target of the tree reaches this file, so what `{}` means here cannot be told",
+                            ident.text
+                        ),
+                        "declare it as a module, or rewrite it by hand",
                     ),
-                    "declare it as a module, or rewrite it by hand",
-                ),
-                None => continue,
-            },
-            Err(err) if names.iter().any(|name| text.contains(name)) => (
-                err.at,
-                format!("the file does not parse: {}", err.message),
-                "repair it, or rewrite it by hand",
-            ),
+                    None => continue,
+                }
+            }
+            Err(err)
+                if names.iter().any(|name| text.contains(name))
+                    || (upgraded.iter().any(|name| text.contains(name))
+                        && crates.iter().any(|name| text.contains(name.as_str()))) =>
+            {
+                (
+                    err.at,
+                    format!("the file does not parse: {}", err.message),
+                    "repair it, or rewrite it by hand",
+                )
+            }
             Err(_) => continue,
         };
         let index = crate::syntax::LineIndex::new(&text);
@@ -452,6 +483,60 @@ fn bracket(session: &mut Session<'_>) -> Result<Vec<(usize, Leftover)>, PlanErro
         }
     }
     Ok(vec![])
+}
+
+/// New names, places and results of a dependency's items.
+fn upgraded(
+    session: &mut Session<'_>,
+    deleted: &mut Vec<delete::Deleted>,
+) -> Result<Vec<(usize, Leftover)>, PlanError> {
+    if session.rules.upgrade.is_empty() {
+        return Ok(vec![]);
+    }
+    let which: Vec<(usize, usize)> = (0..session.works.len())
+        .filter_map(|at| {
+            let work = &session.works[at];
+            let looked_at = work.hit
+                && !work.keep
+                && !work.deleted
+                && work.refused.is_none()
+                && !is_deleted_module(session, at);
+            Some((at, *work.contexts.first()?)).filter(|_| looked_at)
+        })
+        .collect();
+    // First which imports keep their old names: other files take those names from them.
+    let mut aliased = upgrade::Aliased::new();
+    for &(at, context) in &which {
+        aliased.extend(
+            session
+                .view(at, context, |cx| upgrade::aliases(cx, context))
+                .unwrap_or_default(),
+        );
+    }
+    let mut out = Vec::new();
+    for (at, context) in which {
+        let found = session
+            .view(at, context, |cx| upgrade::look(cx, context, &aliased))
+            .unwrap_or_default();
+        let group = found.group();
+        for left in found.left {
+            session.works[at].keep_origin(left.span);
+            out.push((at, left));
+        }
+        for (lo, what, why, rule) in found.deleted {
+            deleted.push(delete::Deleted {
+                path: session.works[at].path.clone(),
+                at: Some(session.works[at].rope.origin(lo)),
+                what,
+                why,
+                rule,
+            });
+        }
+        if let Some(group) = group {
+            session.apply(at, &[group])?;
+        }
+    }
+    Ok(out)
 }
 
 /// Files that rustfmt had laid out are laid out by it again.

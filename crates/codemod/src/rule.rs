@@ -31,6 +31,46 @@ pub const KINDS: &[(&str, &str)] = &[
         "bracket_calls",
         "brackets calls in a method by a pair of calls on a field that it adds",
     ),
+    (
+        "rename_item",
+        "gives a module, type, trait or function of a dependency its new name or place",
+    ),
+    (
+        "rename_methods",
+        "gives methods and associated functions of a type or trait their new names",
+    ),
+    (
+        "move_methods",
+        "imports the traits that methods of another one went to",
+    ),
+    (
+        "now_fallible",
+        "unwraps what a function returns as a `Result` by now, and returns one where it is implemented",
+    ),
+    (
+        "now_infallible",
+        "drops the unwrapping of what is no `Result` any more",
+    ),
+    (
+        "drop_method",
+        "deletes the implementation of a method that its trait has no more, where it only forwards",
+    ),
+    (
+        "recast",
+        "writes a type argument that is not taken any more as another one, and casts back",
+    ),
+    (
+        "wrap_value",
+        "wraps a value that lost a trait, where a method of that trait is called on it",
+    ),
+    (
+        "gone",
+        "reports the use of an item or a method that nothing takes the place of",
+    ),
+    (
+        "upgrade_dependency",
+        "raises a version requirement, and follows renamed features, in every manifest",
+    ),
 ];
 
 #[derive(Debug, Clone, Deserialize)]
@@ -54,6 +94,26 @@ pub struct Migration {
     pub retire_wrapper: Vec<RetireWrapper>,
     #[serde(default)]
     pub bracket_calls: Vec<BracketCalls>,
+    #[serde(default)]
+    pub rename_item: Vec<RenameItem>,
+    #[serde(default)]
+    pub rename_methods: Vec<RenameMethods>,
+    #[serde(default)]
+    pub move_methods: Vec<MoveMethods>,
+    #[serde(default)]
+    pub now_fallible: Vec<NowFallible>,
+    #[serde(default)]
+    pub now_infallible: Vec<NowInfallible>,
+    #[serde(default)]
+    pub drop_method: Vec<DropMethod>,
+    #[serde(default)]
+    pub recast: Vec<Recast>,
+    #[serde(default)]
+    pub wrap_value: Vec<WrapValue>,
+    #[serde(default)]
+    pub gone: Vec<Gone>,
+    #[serde(default)]
+    pub upgrade_dependency: Vec<UpgradeDependency>,
     /// Names that nobody else uses: where a receiver's type cannot be told, a use of one is reported.
     #[serde(default)]
     pub distinctive: Vec<String>,
@@ -214,6 +274,177 @@ pub struct ProfiledCall {
     pub through: Option<String>,
 }
 
+/// An item of a dependency that has another name, or stands in another module.
+///
+/// Written at paths and in imports; an import that a macro's tokens still name, or whose new name is taken, becomes
+/// `new as old`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RenameItem {
+    pub rule: String,
+    /// A module, type, trait or function, by canonical path.
+    pub item: String,
+    pub becomes: String,
+    /// Variants of an enum that have other names now.
+    #[serde(default)]
+    pub variants: BTreeMap<String, String>,
+    /// Modules that do not re-export it any more.
+    #[serde(default)]
+    pub left: Vec<String>,
+    pub why: String,
+}
+
+/// Methods and associated functions with new names, the meaning the same.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RenameMethods {
+    pub rule: String,
+    /// The type or trait that they belong to, by canonical path.
+    pub owner: String,
+    pub methods: BTreeMap<String, String>,
+    /// Packages elsewhere with methods of these names: beside one of them, a receiver of unknown type is reported.
+    #[serde(default)]
+    pub namesakes: Vec<String>,
+    pub why: String,
+}
+
+/// Methods that another trait has now, under the same names: that trait has to be imported.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MoveMethods {
+    pub rule: String,
+    pub owner: String,
+    /// Method to the trait that has it now, by canonical path.
+    pub methods: BTreeMap<String, String>,
+    pub why: String,
+}
+
+/// Functions that return `Result<T, error>` where they returned `T`, and panicked.
+///
+/// A call is unwrapped, which panics where it did before. An implementation of such a function of a trait returns `Ok`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NowFallible {
+    pub rule: String,
+    /// The type or trait, by canonical path.
+    pub owner: String,
+    pub functions: Vec<String>,
+    /// Those that have another name as well.
+    #[serde(default)]
+    pub renamed: BTreeMap<String, String>,
+    /// The error, by canonical path.
+    pub error: String,
+    pub why: String,
+}
+
+/// A function that returns `T` where it returned `Result<T, _>`, and may take its argument by `&mut` now.
+///
+/// `f(x).unwrap()` is `f(&mut x)`, and wherever else the `Result` is wanted stands `otherwise`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NowInfallible {
+    pub rule: String,
+    pub owner: String,
+    pub function: String,
+    /// The function that still returns a `Result`.
+    pub otherwise: String,
+    #[serde(default)]
+    pub by_mut: bool,
+    pub hint: String,
+    pub why: String,
+}
+
+/// A required method that its trait has no more.
+///
+/// An implementation goes if it only forwards to what stays: a call of `forwards_to` on `self`, or of itself on a part of
+/// `self` whose `forwards_to` the same implementation calls.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DropMethod {
+    pub rule: String,
+    pub owner: String,
+    pub method: String,
+    pub forwards_to: String,
+    pub hint: String,
+    pub why: String,
+}
+
+/// Types that calls cannot be asked for any more: `f::<usize>()` is `f::<u64>() as usize`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recast {
+    pub rule: String,
+    /// Functions and methods with one type argument, by canonical path; of a method, below its type or trait.
+    pub functions: Vec<String>,
+    /// Primitive type to the one that is asked for instead.
+    pub types: BTreeMap<String, String>,
+    pub why: String,
+}
+
+/// A unit struct that has a trait no more, and a method that gives something that has it.
+///
+/// `Value.f()` is `Value.method().f()` where `f` is a method of the lost traits; the value passed on is reported.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WrapValue {
+    pub rule: String,
+    /// The struct, by canonical path.
+    pub value: String,
+    /// The traits that it lost.
+    pub lost: Vec<String>,
+    /// The method, and the trait that has it.
+    pub method: String,
+    pub import: String,
+    pub hint: String,
+    pub why: String,
+}
+
+/// An item, or a method of one, without a successor.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gone {
+    pub rule: String,
+    /// By canonical path.
+    pub item: String,
+    /// A method of it; the item itself stays then.
+    #[serde(default)]
+    pub method: Option<String>,
+    pub hint: String,
+    pub why: String,
+}
+
+/// A dependency that moves to another version.
+///
+/// Code of a package whose requirement is neither of the two is not ours. Where calls change their meaning, and not only
+/// their names, only code written against `from` is touched.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpgradeDependency {
+    pub rule: String,
+    pub package: String,
+    /// `0.8`: every requirement that asks for a version of that line, and of no other.
+    pub from: String,
+    /// What is written in its place.
+    pub to: String,
+    /// Features with new names.
+    #[serde(default)]
+    pub features: BTreeMap<String, String>,
+    /// Features that are nothing of their own any more.
+    #[serde(default)]
+    pub gone_features: Vec<String>,
+    /// Features that others brought with them, and do no more.
+    #[serde(default)]
+    pub implied: Vec<ImpliedFeatures>,
+    pub why: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImpliedFeatures {
+    pub when: Vec<String>,
+    pub add: Vec<String>,
+}
+
 /// Why a `migration.toml` cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
@@ -294,6 +525,33 @@ impl Migration {
             needles.push(rule.structure.clone());
             needles.push(rule.method.clone());
         }
+        for rule in &self.rename_item {
+            needles.push(last(&rule.item));
+        }
+        for rule in &self.rename_methods {
+            needles.extend(rule.methods.keys().cloned());
+        }
+        for rule in &self.move_methods {
+            needles.push(last(&rule.owner));
+        }
+        for rule in &self.now_fallible {
+            needles.push(last(&rule.owner));
+        }
+        for rule in &self.now_infallible {
+            needles.push(rule.function.clone());
+        }
+        for rule in &self.drop_method {
+            needles.push(rule.method.clone());
+        }
+        for rule in &self.recast {
+            needles.extend(rule.functions.iter().map(|path| last(path)));
+        }
+        for rule in &self.wrap_value {
+            needles.push(last(&rule.value));
+        }
+        for rule in &self.gone {
+            needles.push(rule.method.clone().unwrap_or_else(|| last(&rule.item)));
+        }
         needles.extend(self.suggest.keys().cloned());
         needles.extend(self.distinctive.iter().cloned());
         needles.sort();
@@ -330,25 +588,26 @@ impl Migration {
     /// Every rule's name with the reason that it gives.
     pub fn rules(&self) -> Vec<(&str, &str)> {
         let mut rules: Vec<(&str, &str)> = Vec::new();
-        rules.extend(
-            self.delete_module
-                .iter()
-                .map(|rule| (rule.rule.as_str(), rule.why.as_str())),
-        );
-        rules.extend(
-            self.retire_enum
-                .iter()
-                .map(|rule| (rule.rule.as_str(), rule.why.as_str())),
-        );
-        rules.extend(
-            self.retire_wrapper
-                .iter()
-                .map(|rule| (rule.rule.as_str(), rule.why.as_str())),
-        );
-        rules.extend(
-            self.bracket_calls
-                .iter()
-                .map(|rule| (rule.rule.as_str(), rule.why.as_str())),
+        macro_rules! of {
+            ($($kind:ident),+) => {
+                $(rules.extend(self.$kind.iter().map(|rule| (rule.rule.as_str(), rule.why.as_str())));)+
+            };
+        }
+        of!(
+            delete_module,
+            retire_enum,
+            retire_wrapper,
+            bracket_calls,
+            rename_item,
+            rename_methods,
+            move_methods,
+            now_fallible,
+            now_infallible,
+            drop_method,
+            recast,
+            wrap_value,
+            gone,
+            upgrade_dependency
         );
         rules.dedup();
         rules

@@ -10,6 +10,7 @@ use crate::names;
 use crate::rewrite::Cx;
 use crate::session::{Broken, Session};
 use crate::syntax::{LineIndex, Span, trivia};
+use crate::upgrade;
 use crate::world::{CrateKind, FileId, ModId, Res, SourceFile, World};
 
 /// The rule that sites inside of examples carry.
@@ -129,7 +130,12 @@ fn migrate(
     if let Err(broken) = inner.rounds(0, &|cx| cx.round()) {
         return Outcome::Left(vec![place.whole(&broken.message)]);
     }
-    let Ok((sites, is_ours)) = inner.view(0, module, |cx| (cx.leftovers(), names_ours(cx))) else {
+    let look = |cx: &Cx<'_>| upgrade::look(cx, module, &upgrade::aliases(cx, module));
+    let Ok((sites, is_ours)) = inner.view(0, module, |cx| {
+        let mut sites = cx.leftovers();
+        sites.extend(look(cx).left);
+        (sites, names_ours(cx))
+    }) else {
         return Outcome::Same;
     };
     if !sites.is_empty() {
@@ -146,6 +152,12 @@ fn migrate(
         };
     }
     if let Err(broken) = write_names(&mut inner, module) {
+        return Outcome::Left(vec![place.whole(&broken.message)]);
+    }
+    let upgraded = inner.view(0, module, look).unwrap_or_default();
+    if let Some(group) = upgraded.group()
+        && let Err(broken) = inner.apply(0, &[group])
+    {
         return Outcome::Left(vec![place.whole(&broken.message)]);
     }
     let rope = &inner.works[0].rope;

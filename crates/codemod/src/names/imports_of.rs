@@ -737,6 +737,24 @@ fn item_edits(cx: &Cx<'_>, item: &Item, ops: &[(Leaf, Op)], out: &mut Vec<EditGr
     }
 }
 
+/// Edits that take leaves out of a `use`, by their spans; the whole item if none is left.
+pub fn removals(cx: &Cx<'_>, item: &Item, gone: &[Span]) -> Vec<Edit> {
+    let ops: Vec<(Leaf, Op)> = leaves(item)
+        .into_iter()
+        .map(|leaf| {
+            let op = if gone.contains(&leaf.span) {
+                Op::Remove
+            } else {
+                Op::Keep
+            };
+            (leaf, op)
+        })
+        .collect();
+    let mut out = Vec::new();
+    item_edits(cx, item, &ops, &mut out);
+    out.into_iter().flat_map(|group| group.edits).collect()
+}
+
 /// Whether nothing of the tree is left; else its edits.
 fn tree_edits<'o>(
     cx: &Cx<'_>,

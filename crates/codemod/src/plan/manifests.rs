@@ -2,8 +2,10 @@
 
 use super::sources::{Sources, file_record};
 use crate::delete::Deleted;
+use crate::edit::Rope;
 use crate::manifest::edit::{remove_include, remove_target};
 use crate::record::{Record, RecordKind};
+use crate::rule::Migration;
 use crate::session::Session;
 use crate::stage::Change;
 use crate::syntax::LineIndex;
@@ -116,6 +118,110 @@ pub fn follow(
                     break;
                 }
             }
+        }
+    }
+}
+
+/// Requirements and features of what is upgraded, in every manifest of the tree.
+pub fn upgrade(
+    tree: &Tree,
+    found: &Sources<'_>,
+    migrations: &[Migration],
+    changes: &mut Vec<Change>,
+    records: &mut Vec<Record>,
+) {
+    let rules: Vec<_> = migrations
+        .iter()
+        .flat_map(|migration| migration.upgrade_dependency.iter().cloned())
+        .collect();
+    if rules.is_empty() {
+        return;
+    }
+    let mut changed = false;
+    for file in tree
+        .files()
+        .iter()
+        .filter(|file| file.kind == FileKind::Manifest && found.in_scope(&file.path))
+    {
+        let Some(text) = found.text(&file.path) else {
+            continue;
+        };
+        let keys: Vec<(String, String)> = found
+            .packages
+            .iter()
+            .filter(|package| package.manifest_path == file.path)
+            .flat_map(|package| &package.dependencies)
+            .filter(|dependency| dependency.inherited)
+            .map(|dependency| (dependency.key.clone(), dependency.package.clone()))
+            .collect();
+        let done = crate::upgrade::manifest::upgrade(&text, &rules, &keys);
+        let index = LineIndex::new(&text);
+        for left in &done.left {
+            let mut record = super::records::located(
+                RecordKind::Unresolved,
+                &file.path,
+                (&text, &index),
+                left.span,
+                &left.reason,
+            );
+            record.rule.clone_from(&left.rule);
+            record.suggestion.clone_from(&left.suggestion);
+            records.push(record);
+        }
+        for edit in &done.edits {
+            let mut record = super::records::located(
+                RecordKind::Edit,
+                &file.path,
+                (&text, &index),
+                edit.span,
+                "",
+            );
+            record.rule.clone_from(&edit.rule);
+            record.before = Some(edit.span.text(&text).to_owned());
+            record.after = Some(edit.text.clone());
+            let rule = rules.iter().find(|rule| rule.rule == edit.rule);
+            record.reason = rule.map_or(String::new(), |rule| rule.why.clone());
+            records.push(record);
+        }
+        if done.edits.is_empty() {
+            continue;
+        }
+        changed = true;
+        // Another migration of the same run may have taken entries out: what stands then is looked at anew.
+        let earlier = changes
+            .iter()
+            .position(|change| change.path() == file.path)
+            .map(|at| changes.remove(at));
+        let now = match &earlier {
+            Some(Change::Write { after, .. }) => String::from_utf8_lossy(after).into_owned(),
+            _ => text.to_string(),
+        };
+        let mut rope = Rope::new(&now);
+        let again = crate::upgrade::manifest::upgrade(&now, &rules, &keys);
+        if rope.apply(&again.edits).is_err() {
+            changes.extend(earlier);
+            continue;
+        }
+        changes.push(Change::Write {
+            path: file.path.clone(),
+            before: text.as_bytes().to_vec(),
+            after: rope.text().as_bytes().to_vec(),
+        });
+    }
+    if changed {
+        for file in tree
+            .files()
+            .iter()
+            .filter(|file| file.kind == FileKind::Lockfile)
+        {
+            let mut record = file_record(
+                RecordKind::Note,
+                &file.path,
+                "the lock file holds the old versions",
+                Some("run `cargo update` for the packages whose requirements changed"),
+            );
+            record.rule = "manifest".into();
+            records.push(record);
         }
     }
 }

@@ -7,7 +7,8 @@ use std::rc::Rc;
 use rayon::prelude::*;
 
 use super::{PlanError, PlanOptions};
-use crate::manifest::{Package, TargetKind, read_packages};
+use crate::manifest::version::{Line, Side, side};
+use crate::manifest::{Dependency, Package, TargetKind, read_packages};
 use crate::record::{Record, RecordKind};
 use crate::rule::Migration;
 use crate::walk::{FileKind, Tree};
@@ -27,6 +28,10 @@ pub struct Sources<'t> {
     only: Vec<String>,
     /// Packages that can reach one that the rules speak of.
     seeing: HashSet<String>,
+    /// Which version of what is upgraded each package is written against.
+    pub sides: HashMap<String, Side>,
+    /// Package to the lines of versions that it moves between.
+    lines: HashMap<String, (Line, Line)>,
 }
 
 impl<'t> Sources<'t> {
@@ -117,7 +122,17 @@ impl<'t> Sources<'t> {
             cache: RefCell::default(),
             only,
             seeing: HashSet::new(),
+            sides: HashMap::new(),
+            lines: migrations
+                .iter()
+                .flat_map(|migration| &migration.upgrade_dependency)
+                .filter_map(|rule| {
+                    let lines = (Line::parse(&rule.from)?, Line::parse(&rule.to)?);
+                    Some((rule.package.clone(), lines))
+                })
+                .collect(),
         };
+        out.take_sides();
         if !out.hits.is_empty() {
             out.pick(&rule_packages, options.exhaustive);
         }
@@ -146,6 +161,7 @@ impl<'t> Sources<'t> {
                 if package
                     .dependencies
                     .iter()
+                    .filter(|dependency| self.side_of(dependency) != Some(Side::Elsewhere))
                     .any(|dependency| seeing.contains(&dependency.package))
                 {
                     seeing.insert(package.name.clone());
@@ -183,7 +199,14 @@ impl<'t> Sources<'t> {
             let mut externs: BTreeMap<String, String> = package
                 .dependencies
                 .iter()
-                .map(|dependency| (dependency.extern_name.clone(), dependency.package.clone()))
+                .map(|dependency| {
+                    let package = match self.side_of(dependency) {
+                        // Another version is another crate.
+                        Some(Side::Elsewhere) => format!("{} of another line", dependency.package),
+                        _ => dependency.package.clone(),
+                    };
+                    (dependency.extern_name.clone(), package)
+                })
                 .collect();
             // The lib_name of a dependency in the tree, where code uses that.
             for dependency in &package.dependencies {
@@ -234,6 +257,44 @@ impl<'t> Sources<'t> {
         // Libraries first: other targets of a package refer to them.
         specs.sort_by_key(|spec| (spec.kind != CrateKind::Lib, spec.root.clone()));
         self.specs = specs;
+    }
+
+    /// Which side of an upgrade a dependency is on; none where it is not upgraded.
+    fn side_of(&self, dependency: &Dependency) -> Option<Side> {
+        let (from, to) = self.lines.get(&dependency.package)?;
+        Some(side(dependency.version.as_deref(), *from, *to))
+    }
+
+    fn take_sides(&mut self) {
+        let mut sides = HashMap::new();
+        for package in &self.packages {
+            let all: Vec<Side> = package
+                .dependencies
+                .iter()
+                .filter_map(|dependency| self.side_of(dependency))
+                .collect();
+            let found = [Side::Before, Side::After, Side::Unknown]
+                .into_iter()
+                .find(|side| all.contains(side));
+            if let Some(side) = found {
+                sides.insert(package.name.clone(), side);
+            }
+        }
+        self.sides = sides;
+    }
+
+    /// What each package depends on, by the packages' names.
+    pub fn depends_on(&self) -> HashMap<String, HashSet<String>> {
+        self.packages
+            .iter()
+            .map(|package| {
+                let all = package
+                    .dependencies
+                    .iter()
+                    .map(|dependency| dependency.package.clone());
+                (package.name.clone(), all.collect())
+            })
+            .collect()
     }
 
     /// Whether a file belongs to no package, or to one that can name what is retired.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::rule::{BracketCalls, Migration, RetireEnum, RetireWrapper, RuleError};
+use crate::upgrade::Upgrade;
 use crate::world::{DefId, ModId, Type, World};
 
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub struct Rules {
     pub needles: Vec<String>,
     /// Implementations that the new names would make equal to another: file and where the item begins.
     pub conflicting_impls: HashSet<(usize, usize)>,
+    /// Rules about a dependency's new version.
+    pub upgrade: Upgrade,
     /// Packages that the rules speak of: code that cannot reach one of them is not theirs.
     pub packages: BTreeSet<String>,
 }
@@ -93,6 +96,7 @@ impl Rules {
             suggest: HashMap::new(),
             needles: vec![],
             conflicting_impls: HashSet::new(),
+            upgrade: Upgrade::compile(world, migrations)?,
             packages: BTreeSet::new(),
         };
         for migration in migrations {
@@ -205,6 +209,9 @@ impl Rules {
         if let Some(found) = self.retired_types().find(|found| found.rule() == rule) {
             return found.why().to_owned();
         }
+        if let Some(why) = self.upgrade.why(rule) {
+            return why.to_owned();
+        }
         if let Some(found) = self.brackets.iter().find(|found| found.rule == rule) {
             return found.why.clone();
         }
@@ -214,6 +221,16 @@ impl Rules {
             "unused" => "nothing uses it any more".into(),
             _ => String::new(),
         }
+    }
+
+    /// Whether a member's name alone tells that it may be one of a retired type; renamed ones are looked after elsewhere.
+    pub fn is_distinctive(&self, name: &str) -> bool {
+        self.distinctive.contains(name)
+            && !self
+                .upgrade
+                .methods
+                .iter()
+                .any(|rule| rule.spec.methods.contains_key(name))
     }
 
     /// Every retired type, enums before wrappers.
