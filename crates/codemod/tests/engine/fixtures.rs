@@ -1,25 +1,56 @@
-//! Every fixture of the migration: `fixtures/<rule>/<case>/`, one idea each.
+//! Every fixture of every migration: `fixtures/<rule>/<case>/`, one idea each.
 //!
 //! `before.rs` and `after.rs` are the only source of a package; `before/` and `after/` are whole trees. `expect.toml` is
 //! optional. What a run reports besides its edits is a snapshot, `snapshots/report@<rule>__<case>.snap`.
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::support::{
-    self, Files, Run, blesses, difference, in_parallel, keeps_its_promises, migration_folder,
-    read_folder, report_lines, run, text,
-};
-use crate::type_check::{self, Surface, Unit};
+use codemod::plan::PlanError;
+use codemod::rule::Migration;
 
-/// A runner that finds nothing passes as well; this one does not.
-const LEAST_CASES: usize = 123;
+use crate::support::{
+    self, Files, Run, blesses, difference, in_parallel, keeps_its_promises, read_folder,
+    report_lines, run_with, text,
+};
+use crate::type_check::{self, Family, Surface, Unit};
+
+/// The fixtures of one migration.
+#[derive(Debug)]
+pub struct Suite {
+    id: &'static str,
+    migrations: &'static LazyLock<Vec<Migration>>,
+    /// A runner that finds nothing passes as well; this one does not.
+    least_cases: usize,
+    /// The only manifest of a single file's package, before and after.
+    manifest: fn(source: &[u8], edition: &str, after: bool) -> Vec<u8>,
+    /// What single files are type-checked against.
+    family: Family,
+}
+
+pub static GPU: Suite = Suite {
+    id: support::MIGRATION,
+    migrations: &support::GPU_REPLAY,
+    least_cases: 123,
+    manifest,
+    family: Family::Replay,
+};
+
+pub static UPGRADE: Suite = Suite {
+    id: support::UPGRADE,
+    migrations: &support::RAND,
+    least_cases: 30,
+    manifest: manifest_of_upgrade,
+    family: Family::Rand,
+};
 
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// `<rule>/<case>`.
+    pub suite: &'static Suite,
+    /// `<rule>/<case>`, with the migration in front where that is not the default one.
     pub name: String,
     pub folder: PathBuf,
     /// Its input is a single file.
@@ -55,9 +86,14 @@ impl Default for Expect {
 }
 
 impl Case {
-    fn read(rule: &str, folder: PathBuf) -> Self {
+    fn read(suite: &'static Suite, rule: &str, folder: PathBuf) -> Self {
+        let home = if suite.id == support::MIGRATION {
+            String::new()
+        } else {
+            format!("{}/", suite.id)
+        };
         let name = format!(
-            "{rule}/{}",
+            "{home}{rule}/{}",
             folder.file_name().expect("named").to_str().expect("UTF-8")
         );
         let expect = fs::read_to_string(folder.join("expect.toml")).map_or_else(
@@ -68,7 +104,10 @@ impl Case {
         let before = if single {
             let source = fs::read(folder.join("before.rs")).expect("readable");
             Files::from([
-                ("Cargo.toml".into(), manifest(&source, &expect.edition)),
+                (
+                    "Cargo.toml".into(),
+                    (suite.manifest)(&source, &expect.edition, expect.new_before),
+                ),
                 (SINGLE.into(), source),
             ])
         } else {
@@ -80,6 +119,7 @@ impl Case {
             files
         };
         Self {
+            suite,
             name,
             folder,
             single,
@@ -93,6 +133,9 @@ impl Case {
         if self.single {
             let source = fs::read(self.folder.join("after.rs")).ok()?;
             let mut files = self.before.clone();
+            let before = &self.before[SINGLE];
+            let manifest = (self.suite.manifest)(before, &self.expect.edition, true);
+            files.insert("Cargo.toml".into(), manifest);
             files.insert(SINGLE.into(), source);
             Some(files)
         } else {
@@ -117,13 +160,17 @@ impl Case {
 
     /// As an identifier.
     fn slug(&self) -> String {
-        self.name.replace('/', "__").replace('-', "_")
+        self.name.replace('/', "__").replace(['-', '.'], "_")
+    }
+
+    fn run(&self) -> Result<Run, PlanError> {
+        run_with(&self.before, self.suite.migrations)
     }
 }
 
 pub const SINGLE: &str = "src/lib.rs";
 
-pub fn manifest(source: &[u8], edition: &str) -> Vec<u8> {
+pub fn manifest(source: &[u8], edition: &str, _after: bool) -> Vec<u8> {
     let ml_cuda = if text(source).contains("ml_cuda") {
         "ml-cuda = \"0.1\"\n"
     } else {
@@ -132,8 +179,34 @@ pub fn manifest(source: &[u8], edition: &str) -> Vec<u8> {
     format!("[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"{edition}\"\n\n[dependencies]\ncudarc = \"0.19\"\nml-dqn = \"0.1\"\n{ml_cuda}").into_bytes()
 }
 
-/// Sorted by name.
+/// The crates of the family that the source names, and `rand` itself.
+fn manifest_of_upgrade(source: &[u8], edition: &str, after: bool) -> Vec<u8> {
+    let source = text(source);
+    let family = [
+        ("rand", "0.8", "0.9"),
+        ("rand_core", "0.6", "0.9"),
+        ("rand_distr", "0.4", "0.5"),
+        ("rand_chacha", "0.3", "0.9"),
+        ("quickcheck", "1", "1"),
+    ];
+    let mut out = format!(
+        "[package]\nname = \"fixture\"\nversion = \"0.1.0\"\nedition = \"{edition}\"\n\n[dependencies]\n"
+    );
+    for (name, old, new) in family {
+        if name == "rand" || source.contains(name) {
+            let version = if after { new } else { old };
+            out += &format!("{name} = \"{version}\"\n");
+        }
+    }
+    out.into_bytes()
+}
+
+/// Those of the migration that runs by default, sorted by name.
 pub fn all() -> Vec<Case> {
+    of_suite(&GPU)
+}
+
+fn of_suite(suite: &'static Suite) -> Vec<Case> {
     let mut cases = Vec::new();
     let folders = |folder: PathBuf| {
         let entries =
@@ -143,7 +216,7 @@ pub fn all() -> Vec<Case> {
             .filter(|path| path.is_dir())
             .collect::<Vec<_>>()
     };
-    for rule in folders(migration_folder().join("fixtures")) {
+    for rule in folders(support::folder_of(suite.id).join("fixtures")) {
         let name = rule
             .file_name()
             .expect("named")
@@ -153,14 +226,16 @@ pub fn all() -> Vec<Case> {
         cases.extend(
             folders(rule)
                 .into_iter()
-                .map(|folder| Case::read(&name, folder)),
+                .map(|folder| Case::read(suite, &name, folder)),
         );
     }
     cases.sort_by(|a, b| a.name.cmp(&b.name));
     assert!(
-        cases.len() >= LEAST_CASES,
-        "{} cases, of {LEAST_CASES}",
-        cases.len()
+        cases.len() >= suite.least_cases,
+        "{}: {} cases, of {}",
+        suite.id,
+        cases.len(),
+        suite.least_cases
     );
     cases
 }
@@ -168,8 +243,9 @@ pub fn all() -> Vec<Case> {
 /// `CASE=name` runs those alone whose name has it.
 fn chosen() -> Vec<Case> {
     let only = std::env::var("CASE").unwrap_or_default();
-    all()
+    [&GPU, &UPGRADE]
         .into_iter()
+        .flat_map(of_suite)
         .filter(|case| case.name.contains(&only))
         .collect()
 }
@@ -194,14 +270,14 @@ fn every_fixture_comes_out_as_written() {
 
 fn fault(case: &Case) -> Option<String> {
     let is_known = case.expect.fixme.is_some();
-    let run = match run(&case.before) {
+    let run = match case.run() {
         Ok(run) => run,
         Err(error) => return (!is_known).then(|| format!("no plan: {error}")),
     };
     if blesses() {
         case.bless(&run);
     }
-    let mut faults: Vec<String> = keeps_its_promises(&run, &support::GPU_REPLAY)
+    let mut faults: Vec<String> = keeps_its_promises(&run, case.suite.migrations)
         .err()
         .filter(|_| !is_known)
         .into_iter()
@@ -238,7 +314,7 @@ pub fn unlike(expected: &Files, found: &Files) -> Vec<String> {
 fn every_report_is_as_written() {
     let mut n_missing = Vec::new();
     for case in chosen() {
-        let run = match run(&case.before) {
+        let run = match case.run() {
             Ok(run) => run,
             Err(_) if case.expect.fixme.is_some() => continue,
             Err(error) => panic!("{}: {error}", case.name),
@@ -276,7 +352,7 @@ fn every_fixture_compiles() {
         .into_iter()
         .filter(|case| case.single && case.expect.compiles)
         .collect();
-    let mut sets: Vec<(String, Vec<String>)> = cases
+    let mut sets: Vec<(&'static str, String, Vec<String>)> = cases
         .iter()
         .flat_map(|case| {
             case.expect
@@ -284,14 +360,21 @@ fn every_fixture_compiles() {
                 .iter()
                 .cloned()
                 .chain([Vec::new()])
-                .map(|cfg| (case.expect.edition.clone(), cfg))
+                .map(|cfg| (case.suite.id, case.expect.edition.clone(), cfg))
         })
         .collect();
     sets.sort();
     sets.dedup();
     let faults: Vec<String> = sets
         .iter()
-        .flat_map(|(edition, cfgs)| compile_faults(&cases, edition, cfgs))
+        .flat_map(|(suite, edition, cfgs)| {
+            let of_suite: Vec<Case> = cases
+                .iter()
+                .filter(|case| case.suite.id == *suite)
+                .cloned()
+                .collect();
+            compile_faults(&of_suite, edition, cfgs)
+        })
         .collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
@@ -304,6 +387,9 @@ fn compile_faults(cases: &[Case], edition: &str, cfgs: &[String]) -> Vec<String>
                 && (cfgs.is_empty() || case.expect.cfg.iter().any(|set| set == cfgs))
         })
         .collect();
+    let Some(family) = concerned.first().map(|case| case.suite.family) else {
+        return Vec::new();
+    };
     let unit = |case: &Case, files: &Files| Unit {
         name: case.slug(),
         source: files[SINGLE].clone(),
@@ -314,6 +400,7 @@ fn compile_faults(cases: &[Case], edition: &str, cfgs: &[String]) -> Vec<String>
         &old.iter()
             .map(|case| unit(case, &case.before))
             .collect::<Vec<_>>(),
+        family,
         Surface::Old,
         edition,
         cfgs,
@@ -322,21 +409,21 @@ fn compile_faults(cases: &[Case], edition: &str, cfgs: &[String]) -> Vec<String>
         &new.iter()
             .map(|case| unit(case, &case.before))
             .collect::<Vec<_>>(),
+        family,
         Surface::New,
         edition,
         cfgs,
     ));
-    let runs: Vec<(&Case, Run)> =
-        in_parallel(&concerned, |case| Some((*case, run(&case.before).ok()?)))
-            .into_iter()
-            .flatten()
-            .collect();
+    let runs: Vec<(&Case, Run)> = in_parallel(&concerned, |case| Some((*case, case.run().ok()?)))
+        .into_iter()
+        .flatten()
+        .collect();
     let done: Vec<Unit> = runs
         .iter()
         .filter(|(_, run)| support::unresolved(run).is_empty())
         .map(|(case, run)| unit(case, &run.after))
         .collect();
-    let after = type_check::check(&done, Surface::New, edition, cfgs);
+    let after = type_check::check(&done, family, Surface::New, edition, cfgs);
     let mut faults = Vec::new();
     for (name, verdict) in &before {
         faults.extend(

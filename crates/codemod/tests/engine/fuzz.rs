@@ -21,7 +21,7 @@ use crate::fixtures::{SINGLE, all, manifest};
 use crate::mutants::{gentle, mutation};
 use crate::properties::{CORPUS, holds, mutant, runner, shown};
 use crate::support::{Files, in_parallel, read_folder, run, unresolved, write_folder};
-use crate::type_check::{self, Surface, Unit, Verdict};
+use crate::type_check::{self, Family, Surface, Unit, Verdict};
 
 /// Mutants of one round: how many keep the promises is asked one by one, the compiler looks at many at once.
 const N_PROMISES: u32 = 128;
@@ -93,7 +93,7 @@ fn further() -> Vec<Files> {
                 && let Ok(source) = fs::read(&path)
             {
                 out.push(Files::from([
-                    ("Cargo.toml".into(), manifest(&source, "2024")),
+                    ("Cargo.toml".into(), manifest(&source, "2024", false)),
                     (SINGLE.into(), source),
                 ]));
             }
@@ -241,7 +241,7 @@ fn compile_faults(sources: &[Files]) -> (usize, Vec<(usize, String)>) {
         // Errors of one stage of the compiler hide those of the next.
         let mut out: BTreeMap<String, Verdict> = BTreeMap::new();
         while !units.is_empty() {
-            let verdicts = type_check::check(&units, surface, "2024", &[]);
+            let verdicts = type_check::check(&units, Family::Replay, surface, "2024", &[]);
             let n = units.len();
             units.retain(|unit| {
                 let Some(verdict) = verdicts.get(&unit.name) else {

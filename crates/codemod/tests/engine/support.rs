@@ -23,6 +23,18 @@ pub static GPU_REPLAY: LazyLock<Vec<Migration>> = LazyLock::new(|| {
     vec![Migration::parse(MIGRATION, &migration_text()).expect("the migration is well formed")]
 });
 
+pub const UPGRADE: &str = "rand-0.9";
+
+/// The migration that is written against a public crate.
+pub static RAND: LazyLock<Vec<Migration>> = LazyLock::new(|| {
+    let text = fs::read_to_string(folder_of(UPGRADE).join("migration.toml")).expect("readable");
+    vec![Migration::parse(UPGRADE, &text).expect("the migration is well formed")]
+});
+
+pub fn folder_of(migration: &str) -> PathBuf {
+    repository().join("migrations").join(migration)
+}
+
 pub fn repository() -> PathBuf {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -31,7 +43,7 @@ pub fn repository() -> PathBuf {
 }
 
 pub fn migration_folder() -> PathBuf {
-    repository().join("migrations").join(MIGRATION)
+    folder_of(MIGRATION)
 }
 
 pub fn migration_text() -> String {

@@ -1,4 +1,4 @@
-//! `rustc` on fixtures, against the stand-ins of the migration: many files as modules of one crate, so that it takes seconds.
+//! `rustc` on fixtures, against the stand-ins of their migration: many files as modules of one crate, so that it takes seconds.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,19 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::support::{migration_folder, write_folder};
+use crate::support::{UPGRADE, folder_of, migration_folder, write_folder};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Surface {
     Old,
     New,
+}
+
+/// Whose stand-ins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Family {
+    Replay,
+    Rand,
 }
 
 /// One file to check; `name` is an identifier.
@@ -29,29 +36,65 @@ pub struct Verdict {
     pub warnings: BTreeMap<String, usize>,
 }
 
+/// Compiles a stand-in that sees those beside it in `home`, and in `out`.
+fn compile(home: &Path, name: &str, source: PathBuf, out: &Path, externs: &[&str]) {
+    let mut rustc = rustc(name, "2024", out);
+    rustc
+        .args(["-A", "warnings"])
+        .arg("-L")
+        .arg(home)
+        .arg("-L")
+        .arg(out)
+        .arg(source);
+    for name in externs {
+        let file = format!("lib{name}.rmeta");
+        let found = [out, home]
+            .map(|folder| folder.join(&file))
+            .into_iter()
+            .find(|path| path.exists())
+            .expect("compiled before");
+        rustc
+            .arg("--extern")
+            .arg(format!("{name}={}", found.display()));
+    }
+    let done = rustc.output().expect("rustc starts");
+    assert!(
+        done.status.success(),
+        "stand-in {name}: {}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+}
+
+static RAND_STAND_INS: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    for surface in ["old", "new"] {
+        let stubs = folder_of(UPGRADE).join("stubs").join(surface);
+        let out = home.path().join(surface);
+        std::fs::create_dir(&out).expect("writable");
+        compile(
+            home.path(),
+            "rand_core",
+            stubs.join("rand_core.rs"),
+            &out,
+            &[],
+        );
+        compile(
+            home.path(),
+            "rand",
+            stubs.join("rand.rs"),
+            &out,
+            &["rand_core"],
+        );
+    }
+    home
+});
+
 /// The stand-ins, compiled once for each run of the tests.
 static STAND_INS: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
     let home = tempfile::tempdir().expect("a temporary folder");
     let stubs = migration_folder().join("stubs");
     let compile = |name: &str, source: PathBuf, out: &Path, externs: &[&str]| {
-        let mut rustc = rustc(name, "2024", out);
-        rustc
-            .args(["-A", "warnings"])
-            .arg("-L")
-            .arg(home.path())
-            .arg(source);
-        for name in externs {
-            rustc.arg("--extern").arg(format!(
-                "{name}={}",
-                home.path().join(format!("lib{name}.rmeta")).display()
-            ));
-        }
-        let done = rustc.output().expect("rustc starts");
-        assert!(
-            done.status.success(),
-            "stand-in {name}: {}",
-            String::from_utf8_lossy(&done.stderr)
-        );
+        compile(home.path(), name, source, out, externs);
     };
     compile("cudarc", stubs.join("cudarc.rs"), home.path(), &[]);
     compile(
@@ -94,6 +137,7 @@ fn rustc(name: &str, edition: &str, out: &Path) -> Command {
 /// Checks files of one edition under one set of `cfg`s.
 pub fn check(
     units: &[Unit],
+    family: Family,
     surface: Surface,
     edition: &str,
     cfgs: &[String],
@@ -114,13 +158,14 @@ pub fn check(
         .map(|unit| vec![unit])
         .chain((!together.is_empty()).then_some(together));
     for units in crates {
-        check_crate(&units, surface, edition, cfgs, &mut verdicts);
+        check_crate(&units, family, surface, edition, cfgs, &mut verdicts);
     }
     verdicts
 }
 
 fn check_crate(
     units: &[&Unit],
+    family: Family,
     surface: Surface,
     edition: &str,
     cfgs: &[String],
@@ -150,28 +195,35 @@ fn check_crate(
         "src/lib.rs".into()
     };
     write_folder(folder.path(), &files);
-    let stand_ins = STAND_INS.path();
+    let stand_ins = match family {
+        Family::Replay => STAND_INS.path(),
+        Family::Rand => RAND_STAND_INS.path(),
+    };
+    let side = match surface {
+        Surface::Old => "old",
+        Surface::New => "new",
+    };
+    let externs: Vec<(&str, PathBuf)> = match family {
+        Family::Replay => vec![
+            ("cudarc", PathBuf::new()),
+            ("ml_cuda", PathBuf::new()),
+            ("ml_dqn", side.into()),
+        ],
+        Family::Rand => vec![("rand", side.into()), ("rand_core", side.into())],
+    };
     let mut command = rustc("fixtures", edition, folder.path());
     command
         .args(["-A", "unexpected_cfgs"])
         .arg("-L")
         .arg(stand_ins)
+        .arg("-L")
+        .arg(stand_ins.join(side))
         .arg(folder.path().join(root));
-    for (name, at) in [
-        ("cudarc", "libcudarc.rmeta"),
-        ("ml_cuda", "libml_cuda.rmeta"),
-        (
-            "ml_dqn",
-            if surface == Surface::Old {
-                "old/libml_dqn.rmeta"
-            } else {
-                "new/libml_dqn.rmeta"
-            },
-        ),
-    ] {
+    for (name, folder) in externs {
+        let at = stand_ins.join(folder).join(format!("lib{name}.rmeta"));
         command
             .arg("--extern")
-            .arg(format!("{name}={}", stand_ins.join(at).display()));
+            .arg(format!("{name}={}", at.display()));
     }
     for cfg in cfgs {
         // Alone, `--cfg test` would leave helpers in and the tests that call them out.
