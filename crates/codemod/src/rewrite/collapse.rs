@@ -59,12 +59,13 @@ impl<'a> Cx<'a> {
             let Some(payload) = &bound.payload else {
                 return None;
             };
-            if n_uses == 0 && !payload.effects {
+            let whole = regions.iter().copied().reduce(Span::to)?;
+            let named_in_tokens = self.opaque_mentions(&local.name, whole).next().is_some();
+            if n_uses == 0 && !payload.effects && !named_in_tokens {
                 continue;
             }
             used_subject = true;
             let one = [(bound.local, payload.clone())];
-            let whole = regions.iter().copied().reduce(Span::to)?;
             let may = !bound.retyped
                 && !bound.mutable
                 && self.may_substitute(whole, &one)

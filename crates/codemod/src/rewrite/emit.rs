@@ -43,6 +43,8 @@ pub struct BlockText {
     pub tail_is_block: bool,
     pub n_stmts: usize,
     pub has_comments: bool,
+    /// Its last statement leaves: what follows is not reached.
+    pub leaves: bool,
 }
 
 impl<'a> Cx<'a> {
@@ -92,6 +94,13 @@ impl<'a> Cx<'a> {
             tail_is_block: tail_expr.is_some_and(|expr| nodes::is_block_like(expr) || matches!(&expr.kind, ExprKind::Macro(_) if self.src(expr.span).ends_with('}'))),
             n_stmts: block.stmts.len(),
             has_comments,
+            leaves: last.is_some_and(|stmt| match &stmt.kind {
+                StmtKind::Expr { expr, .. } => matches!(
+                    expr.kind,
+                    ExprKind::Return(_) | ExprKind::Break { .. } | ExprKind::Continue { .. }
+                ),
+                _ => false,
+            }),
             inner: inner.to_owned(),
         }
     }
@@ -227,7 +236,8 @@ impl<'a> Cx<'a> {
         let own_line = starts_line(self.text, stmt.span.lo);
         let declares = !rest.lets.iter().all(|text| !text.starts_with("let "))
             || matches!(&rest.body, Body::Block(text) if text.declares);
-        if declares && !is_last {
+        let leaves = matches!(&rest.body, Body::Block(text) if text.leaves);
+        if declares && !is_last && !leaves {
             // Names must not be seen behind it.
             let text = self.as_block(
                 &rest,

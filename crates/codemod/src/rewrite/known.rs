@@ -68,6 +68,8 @@ pub struct Payload {
     pub root: Option<LocalId>,
     pub root_name: Option<String>,
     pub span: Span,
+    /// `base`, where it is written in the file.
+    pub expr: Option<crate::syntax::ExprId>,
     pub rule: String,
     /// Something was moved out and will be missed: `take()`.
     pub taken: bool,
@@ -155,6 +157,7 @@ impl<'a> Cx<'a> {
             root_name: root.map(|id| self.an.locals[id].name.clone()),
             root,
             span: expr.span,
+            expr: Some(inner.id),
             rule: rule.to_owned(),
             taken: false,
         }
@@ -756,13 +759,19 @@ impl<'a> Cx<'a> {
             } if init.span.contains(payload.span) => Some(diverge.span),
             _ => None,
         });
-        local.uses.iter().any(|at| {
-            at.span.lo >= payload.span.hi && !dead.is_some_and(|dead| dead.contains(at.span)) && {
-                // Another field of the same root is another place.
-                let rest = &self.text[at.span.lo..];
-                !payload.place || rest.starts_with(text) || !text.contains('.')
-            }
-        })
+        let later: Vec<Span> = local
+            .uses
+            .iter()
+            .map(|at| at.span)
+            .filter(|span| {
+                span.lo >= payload.span.hi && !dead.is_some_and(|dead| dead.contains(*span)) && {
+                    // Another field of the same root is another place.
+                    let rest = &self.text[span.lo..];
+                    !payload.place || rest.starts_with(text) || !text.contains('.')
+                }
+            })
+            .collect();
+        !later.is_empty() && !self.given_anew(payload, &later)
     }
 
     // --- applying functions
@@ -901,14 +910,17 @@ impl<'a> Cx<'a> {
 
     /// Whether the bindings may be replaced by what they stand for in this stretch, as far as meaning and taste go.
     pub fn may_substitute(&self, region: Span, bindings: &[(LocalId, Payload)]) -> bool {
-        bindings.iter().all(|(local, payload)| {
-            let local = &self.an.locals[*local];
+        bindings.iter().all(|(id, payload)| {
+            let local = &self.an.locals[*id];
             let uses: Vec<_> = local
                 .uses
                 .iter()
                 .filter(|at| region.contains(at.span))
                 .collect();
-            if local.mutable {
+            if local.mutable
+                || !self.stays_until_used(region, *id, payload)
+                || self.opaque_mentions(&local.name, region).next().is_some()
+            {
                 return false;
             }
             match uses.len() {

@@ -10,6 +10,7 @@ pub mod fold;
 pub mod known;
 pub mod nodes;
 pub mod pats;
+mod places;
 pub mod rules;
 
 use crate::analysis::Analysis;

@@ -100,6 +100,7 @@ impl<'a> Cx<'a> {
             root: None,
             root_name: None,
             span: expr.span,
+            expr: None,
             rule,
             taken: false,
         }
