@@ -6,6 +6,7 @@
 mod dependencies;
 pub mod edit;
 mod load;
+pub mod place;
 mod targets;
 pub mod version;
 

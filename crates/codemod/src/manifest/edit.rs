@@ -16,6 +16,7 @@ mod prose;
 mod table;
 
 use super::TargetKind;
+use super::place::same_path;
 use lines::Lines;
 use toml_edit::{Document, Item, Table};
 
@@ -80,17 +81,9 @@ fn remove_from(text: &str, key: &str, path: &str) -> Option<String> {
     let table: &Table = document.as_table();
     let package = table.get("package").or_else(|| table.get("project"))?;
     let list = package.get(key)?.as_array()?;
-    let plain = |path: &str| {
-        path.strip_prefix("./")
-            .or_else(|| path.strip_prefix('/'))
-            .unwrap_or(path)
-            .to_owned()
-    };
-    let at = list.iter().position(|value| {
-        value
-            .as_str()
-            .is_some_and(|found| plain(found) == plain(path))
-    })?;
+    let at = list
+        .iter()
+        .position(|value| value.as_str().is_some_and(|found| same_path(found, path)))?;
     let words = prose::Subject::new(path, list.iter().filter_map(toml_edit::Value::as_str));
     array::remove(text, list, at, &words)
 }

@@ -4,6 +4,7 @@ use super::sources::{Sources, file_record};
 use crate::delete::Deleted;
 use crate::edit::Rope;
 use crate::manifest::edit::{remove_include, remove_target};
+use crate::manifest::place::{Named, place};
 use crate::record::{Record, RecordKind};
 use crate::rule::Migration;
 use crate::session::Session;
@@ -42,7 +43,7 @@ pub fn follow(
             if target.explicit
                 && let Some(edited) = remove_target(&now, target.kind, &target.name)
             {
-                let (line, source) = line_of(&text, &target.name);
+                let (line, source) = line_of(&text, Named::Target(target.kind, &target.name));
                 let mut record = file_record(
                     RecordKind::Deleted,
                     &package.manifest_path,
@@ -65,7 +66,7 @@ pub fn follow(
             if let Some(below) = below
                 && let Some(edited) = remove_include(&now, below)
             {
-                let (line, source) = line_of(&text, below);
+                let (line, source) = line_of(&text, Named::Packaged(below));
                 let mut record = file_record(
                     RecordKind::Deleted,
                     &package.manifest_path,
@@ -234,8 +235,8 @@ fn word(line: &str, name: &str) -> bool {
     })
 }
 
-fn line_of(text: &str, needle: &str) -> (usize, String) {
-    match text.find(needle) {
+fn line_of(text: &str, named: Named<'_>) -> (usize, String) {
+    match place(text, named) {
         Some(at) => {
             let index = LineIndex::new(text);
             let line = index.line(at);
@@ -272,7 +273,7 @@ fn unused(found: &Sources<'_>, session: &Session<'_>, records: &mut Vec<Record>)
                 .iter()
                 .any(|work| !work.deleted && word(work.rope.text(), &dependency.extern_name));
             if was && !is {
-                let (line, source) = line_of(&text, &dependency.key);
+                let (line, source) = line_of(&text, Named::Dependency(&dependency.key));
                 let mut record = file_record(
                     RecordKind::Note,
                     &package.manifest_path,
@@ -294,7 +295,7 @@ fn unused(found: &Sources<'_>, session: &Session<'_>, records: &mut Vec<Record>)
                 .iter()
                 .any(|work| !work.deleted && work.rope.text().contains(&quoted));
             if was && !is {
-                let (line, source) = line_of(&text, feature);
+                let (line, source) = line_of(&text, Named::Feature(feature));
                 let mut record = file_record(
                     RecordKind::Note,
                     &package.manifest_path,
