@@ -109,6 +109,11 @@ pub struct MigrateArguments {
     #[arg(long, help_heading = "What is looked at")]
     pub include_ignored: bool,
 
+    /// Parse and resolve every file, also where no retired name stands. The result is the same; it takes minutes where
+    /// seconds do, and is for trying the tool on code that it has never seen.
+    #[arg(long, help_heading = "What is looked at")]
+    pub exhaustive: bool,
+
     /// Read migrations from the folders in DIR, in place of those that were built in.
     #[arg(long, value_name = "DIR", help_heading = "What is looked at")]
     pub migrations: Option<PathBuf>,

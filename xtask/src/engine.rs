@@ -28,6 +28,8 @@ impl Engine {
             .collect::<Result<Vec<_>, _>>()?;
         let options = PlanOptions {
             packages: arguments.packages.clone(),
+            exhaustive: arguments.exhaustive,
+            jobs: arguments.jobs,
             ..PlanOptions::default()
         };
         Ok(Self {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, io};
 
-use codemod::plan::{Change, Plan};
+use codemod::plan::{Change, Examined, Plan};
 use codemod::record::RecordKind;
 use codemod::report::Report;
 use codemod::verify::Evidence;
@@ -213,12 +213,16 @@ impl Session<'_> {
         let options = WalkOptions {
             include_ignored: self.arguments.include_ignored,
             exclude: self.arguments.exclude.clone(),
+            jobs: self.arguments.jobs,
         };
         walk::read_tree(self.root, &options).map_err(|error| Failure::new(error.to_string()))
     }
 
     fn tell(&self, plan: &Plan, output: &mut Output<'_>) -> Result<(), Failure> {
         let report = Report::from(plan);
+        if let Some(examined) = &plan.examined {
+            output.say(&describe(examined));
+        }
         if let Some(path) = &self.arguments.report {
             output::write_page(&report, &self.title(), &self.working_directory.join(path))?;
         }
@@ -252,6 +256,28 @@ impl Session<'_> {
             .to_string_lossy();
         format!("{name}: {}", ids.join(", "))
     }
+}
+
+/// What an exhaustive run looked at, for people.
+fn describe(examined: &Examined) -> String {
+    let Examined {
+        resolved,
+        without_target,
+        unparsable,
+        not_utf8,
+    } = examined;
+    let mut text = format!(
+        "{resolved} files parsed and resolved, {without_target} of them in no target; {} do not parse, {} are not UTF-8",
+        unparsable.len(),
+        not_utf8.len()
+    );
+    for (path, reason) in unparsable {
+        text.push_str(&format!("\n  {path}: {reason}"));
+    }
+    for path in not_utf8 {
+        text.push_str(&format!("\n  {path}: not UTF-8"));
+    }
+    text
 }
 
 /// Takes out of the plan what is declined.

@@ -29,3 +29,15 @@ pub mod upgrade;
 pub mod verify;
 pub mod walk;
 pub mod world;
+
+/// Threads for work that may parse.
+///
+/// # Errors
+/// The system gives none.
+pub fn workers(jobs: Option<usize>) -> Result<rayon::ThreadPool, rayon::ThreadPoolBuildError> {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(jobs.unwrap_or(0))
+        .thread_name(|n| format!("worker {n}"))
+        .stack_size(syntax::STACK_BYTES)
+        .build()
+}

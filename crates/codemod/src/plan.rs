@@ -4,6 +4,7 @@
 //! [`World`](crate::world); each file goes through rounds of rewrites until nothing more is proposed; tests, modules and
 //! targets that are dead are deleted; new names are written; what is left is reported.
 
+mod exhaust;
 mod folded;
 mod manifests;
 mod records;
@@ -38,6 +39,8 @@ pub struct Plan {
     pub records: Vec<Record>,
     /// Files that were looked at and stay as they are.
     pub unchanged: usize,
+    /// With [`PlanOptions::exhaustive`]: what was looked at.
+    pub examined: Option<Examined>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -46,9 +49,13 @@ pub struct PlanOptions {
     pub packages: Vec<String>,
     /// What the compiler said of earlier plans of the same run.
     pub evidence: Vec<Evidence>,
-    /// Parses and resolves every file, also where no name stands.
+    /// Parses and resolves every file, also where no name stands and in packages that can name nothing of the rules.
     pub exhaustive: bool,
+    /// Threads; one for each core where it is `None`.
+    pub jobs: Option<usize>,
 }
+
+pub use exhaust::Examined;
 
 /// Why no plan could be made; nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -99,22 +106,43 @@ pub fn plan(
 }
 
 fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<Plan, PlanError> {
-    let found = sources::Sources::read(tree, migrations, options)?;
-    let mut records: Vec<Record> = found.records.clone();
-    if found.hits.is_empty() && !options.exhaustive {
+    let workers = crate::workers(options.jobs)
+        .map_err(|err| PlanError::Stopped(format!("no threads: {err}")))?;
+    let found = sources::Sources::read(tree, migrations, options, &workers)?;
+    let mut plan = if found.hits.is_empty() {
+        let mut records: Vec<Record> = found.records.clone();
         let mut changes = Vec::new();
         manifests::upgrade(tree, &found, migrations, &mut changes, &mut records);
         records.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
         changes.sort_by(|a, b| a.path().cmp(b.path()));
         let unchanged = found.n_files - changes.len().min(found.n_files);
-        return Ok(Plan {
+        Plan {
             changes,
             records,
             unchanged,
-        });
+            examined: None,
+        }
+    } else {
+        over(&found, migrations, options, &mut |_| {})?
+    };
+    if options.exhaustive {
+        exhaust::rest(migrations, options, &found, &workers, &mut plan)?;
     }
+    Ok(plan)
+}
+
+/// Plans over files that were read.
+fn over(
+    found: &sources::Sources<'_>,
+    migrations: &[Migration],
+    options: &PlanOptions,
+    look: &mut dyn FnMut(&World),
+) -> Result<Plan, PlanError> {
+    let tree = found.tree();
+    let mut records: Vec<Record> = found.records.clone();
     let surfaces: Vec<_> = migrations.iter().flat_map(Migration::surfaces).collect();
-    let mut world = World::build(&found.specs, &surfaces, &found);
+    let mut world = World::build(&found.specs, &surfaces, found);
+    look(&world);
     let mut rules = Rules::compile(&mut world, migrations)?;
     rules.upgrade.sides = found.sides.clone();
     rules.upgrade.depends_on = found.depends_on();
@@ -122,12 +150,12 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
         found.hits.contains(&file.path) || file.is_fragment
     });
     let proven = proven(&world, &rules, &options.evidence);
-    records.extend(orphans(&world, &rules, &found));
+    records.extend(orphans(&world, &rules, found));
     let mut held = HashSet::new();
     let mut extra: Vec<(usize, Leftover)> = Vec::new();
     // A function that came to nothing stays as it was, and what follows from that is seen by doing it all again.
     let (mut session, mut deleted) = loop {
-        let mut session = open(&world, &rules, &found);
+        let mut session = open(&world, &rules, found);
         session.proven.clone_from(&proven);
         session.held.clone_from(&held);
         let deleted = fold(&mut session)?;
@@ -162,13 +190,13 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
         extra.extend(said.unresolved.into_iter().map(|left| (at, left)));
         notes.extend(said.notes.into_iter().map(|note| (at, note)));
     }
-    records.extend(lay_out(&mut session, &found)?);
+    records.extend(lay_out(&mut session, found)?);
     records.extend(records::of_session(
         &session, &leftovers, &extra, &notes, &deleted,
     ));
-    let mut changes = records::changes(&session, &found);
-    manifests::follow(tree, &found, &session, &deleted, &mut changes, &mut records);
-    manifests::upgrade(tree, &found, migrations, &mut changes, &mut records);
+    let mut changes = records::changes(&session, found);
+    manifests::follow(tree, found, &session, &deleted, &mut changes, &mut records);
+    manifests::upgrade(tree, found, migrations, &mut changes, &mut records);
     // A fragment is analysed once for each place; the same thing is said once.
     records.sort_by(|a, b| {
         a.sort_key()
@@ -182,6 +210,7 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
         changes,
         records,
         unchanged,
+        examined: None,
     })
 }
 
@@ -825,7 +854,7 @@ fn kept_on_purpose(session: &Session<'_>) -> Vec<(usize, Leftover)> {
             continue;
         }
         let found = session.view(at, context, |cx| {
-            let spans = crate::session::kept_by_comment(cx.text, cx.file, &cx.nodes);
+            let spans = crate::session::kept_by_comment(cx.text, &cx.nodes);
             let mut found: Vec<Leftover> = Vec::new();
             for span in spans {
                 let mut paths = cx

@@ -232,6 +232,7 @@ mod samples {
             ],
             records,
             unchanged: 40,
+            examined: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The files of one run, between what they were and what they will be.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -22,6 +23,8 @@ pub struct Work {
     pub rope: Rope,
     /// The text as it stands in the rope.
     parsed: Result<Rc<File>, ParseFailure>,
+    /// What was found out about that text, for the module that was asked about last.
+    analyzed: RefCell<Option<(ModId, Rc<Analysis>)>>,
     pub contexts: Vec<ModId>,
     /// Why the whole file is left as it is.
     pub refused: Option<Leftover>,
@@ -77,7 +80,7 @@ pub struct Session<'w> {
     /// Type aliases that stay as they were, likewise.
     pub held_aliases: HashSet<(FileId, usize)>,
     /// Original text, parsed, with its analysis: what was used before.
-    before: HashMap<usize, (Rc<File>, Analysis)>,
+    before: HashMap<usize, (Rc<File>, Rc<Analysis>)>,
 }
 
 impl<'w> Session<'w> {
@@ -100,6 +103,7 @@ impl<'w> Session<'w> {
             path: file.path.clone(),
             rope: Rope::new(&file.text),
             parsed: file.parsed.clone(),
+            analyzed: RefCell::default(),
             contexts: file.contexts.clone(),
             refused: None,
             deleted: false,
@@ -119,9 +123,22 @@ impl<'w> Session<'w> {
     ) -> Result<R, ParseFailure> {
         let work = &self.works[at];
         let file = work.parsed()?;
-        let mut analysis = analyze(self.world, &file, work.id, context);
-        self.believe(work, &file, &mut analysis);
+        let analysis = self.analysis(work, &file, context);
         Ok(self.look_at(work.id, &file, &work.rope, &analysis, look))
+    }
+
+    /// The analysis of a file as it is now: many look at the same text.
+    fn analysis(&self, work: &Work, file: &File, context: ModId) -> Rc<Analysis> {
+        if let Some((module, known)) = &*work.analyzed.borrow()
+            && *module == context
+        {
+            return Rc::clone(known);
+        }
+        let mut analysis = analyze(self.world, file, work.id, context);
+        self.believe(work, file, &mut analysis);
+        let analysis = Rc::new(analysis);
+        *work.analyzed.borrow_mut() = Some((context, Rc::clone(&analysis)));
+        analysis
     }
 
     /// Gives receivers the types that the compiler has shown them to have, where inference found none.
@@ -162,9 +179,8 @@ impl<'w> Session<'w> {
                 continue;
             };
             let file = work.parsed()?;
-            let mut analysis = analyze(self.world, &file, work.id, context);
-            self.believe(work, &file, &mut analysis);
-            let frozen = self.frozen(&work.rope, work.id, &file, &analysis);
+            let analysis = self.analysis(work, &file, context);
+            let frozen = self.frozen(&work.rope, work.id, &Nodes::new(&file), &analysis);
             parsed.push((at, context, file, analysis, frozen));
         }
         let views: Vec<(usize, ModId, Cx<'_>)> = parsed
@@ -194,7 +210,12 @@ impl<'w> Session<'w> {
         let context = *work.contexts.first()?;
         if !self.before.contains_key(&at) {
             let file = Rc::clone(self.world.files[work.id].parsed.as_ref().ok()?);
-            let analysis = analyze(self.world, &file, work.id, context);
+            // What the compiler has proven changes nothing about what was used.
+            let analysis = if work.rope.is_changed() {
+                Rc::new(analyze(self.world, &file, work.id, context))
+            } else {
+                self.analysis(work, &file, context)
+            };
             self.before.insert(at, (file, analysis));
         }
         let (file, analysis) = &self.before[&at];
@@ -250,6 +271,7 @@ impl<'w> Session<'w> {
             return Ok(false);
         }
         work.parsed = syntax::parse(work.rope.text()).map(Rc::new);
+        work.analyzed.take();
         if let Err(err) = &work.parsed {
             let line = syntax::LineIndex::new(work.rope.text()).line(err.at);
             let shown = work
@@ -316,7 +338,8 @@ impl<'w> Session<'w> {
         analysis: &Analysis,
         look: impl FnOnce(&Cx<'_>) -> R,
     ) -> R {
-        let frozen = self.frozen(rope, id, file, analysis);
+        let nodes = Nodes::new(file);
+        let frozen = self.frozen(rope, id, &nodes, analysis);
         let cx = Cx {
             world: self.world,
             rules: self.rules,
@@ -324,7 +347,7 @@ impl<'w> Session<'w> {
             file,
             text: rope.text(),
             an: analysis,
-            nodes: Nodes::new(file),
+            nodes,
             rope,
             frozen: &frozen,
         };
@@ -332,10 +355,9 @@ impl<'w> Session<'w> {
     }
 
     /// What must not be touched: items and statements under a `migrate: keep` comment, and implementations for a retired enum.
-    fn frozen(&self, rope: &Rope, id: FileId, file: &File, analysis: &Analysis) -> Vec<Span> {
+    fn frozen(&self, rope: &Rope, id: FileId, nodes: &Nodes<'_>, analysis: &Analysis) -> Vec<Span> {
         let (rules, world) = (self.rules, self.world);
-        let nodes = Nodes::new(file);
-        let mut out = kept_by_comment(rope.text(), file, &nodes);
+        let mut out = kept_by_comment(rope.text(), nodes);
         for (item, _) in &nodes.items {
             if matches!(item.kind, ItemKind::Fn(_))
                 && rope
@@ -383,7 +405,7 @@ impl<'w> Session<'w> {
 }
 
 /// Items and statements under a `migrate: keep` comment.
-pub fn kept_by_comment(text: &str, file: &File, nodes: &Nodes<'_>) -> Vec<Span> {
+pub fn kept_by_comment(text: &str, nodes: &Nodes<'_>) -> Vec<Span> {
     let mut out = Vec::new();
     for (at, _) in text.match_indices("migrate: keep") {
         let line = syntax::trivia::line_start(text, at);
@@ -397,7 +419,7 @@ pub fn kept_by_comment(text: &str, file: &File, nodes: &Nodes<'_>) -> Vec<Span> 
             .map(|(item, _)| item.span)
             .filter(|span| span.lo >= next);
         let first_item = items.min_by_key(|span| span.lo);
-        let first_stmt = all_statements(file)
+        let first_stmt = all_statements(nodes)
             .into_iter()
             .filter(|span| span.lo >= next)
             .min_by_key(|span| span.lo);
@@ -410,8 +432,7 @@ pub fn kept_by_comment(text: &str, file: &File, nodes: &Nodes<'_>) -> Vec<Span> 
     out
 }
 
-fn all_statements(file: &File) -> Vec<Span> {
-    let nodes = Nodes::new(file);
+fn all_statements(nodes: &Nodes<'_>) -> Vec<Span> {
     let mut out: Vec<Span> = nodes.lets.iter().map(|at| at.stmt.span).collect();
     for expr in &nodes.exprs {
         if let Some(crate::rewrite::nodes::Parent::Stmt { stmt, .. }) = nodes.parent(expr)

@@ -1,7 +1,7 @@
 //! Reads a tree: which files there are to migrate, and what was left out, and why.
 //!
-//! Nothing is opened here but manifests at the root and lists of ignore rules; [`read_tree`] looks at names and at
-//! metadata. It never follows a link: a file below the root is found under its own path, and a link to it is only
+//! Nothing is opened here but folders, the manifest at the root and lists of ignore rules; [`read_tree`] looks at names.
+//! It never follows a link: a file below the root is found under its own path, and a link to it is only
 //! remembered, so that [`Tree::get`] finds the file under both names. That makes loops harmless and edits happen once.
 
 mod rules;
@@ -9,9 +9,9 @@ mod rules;
 use crate::stage::git::Repository;
 use rules::{Excludes, GitRules, excludes_of_root_manifest};
 use std::collections::BTreeMap;
-use std::fs::{self, Metadata};
-use std::path::{Component, Path, PathBuf};
-use walkdir::WalkDir;
+use std::fs::{self, FileType};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// What to visit beyond the defaults, or less of it.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +20,8 @@ pub struct WalkOptions {
     pub include_ignored: bool,
     /// Globs in the syntax of `.gitignore`, relative to the root, of what to leave out.
     pub exclude: Vec<String>,
+    /// Threads; one for each core where it is `None`.
+    pub jobs: Option<usize>,
 }
 
 /// The files of a tree, as they were when it was walked.
@@ -40,10 +42,6 @@ pub struct TreeFile {
     /// From the root, with `/`, no link on the way.
     pub path: String,
     pub absolute: PathBuf,
-    /// Bytes.
-    pub size: u64,
-    /// The owner may not write it; what the user running this may do is not asked, as root may do anything.
-    pub read_only: bool,
     pub kind: FileKind,
 }
 
@@ -126,6 +124,8 @@ pub enum WalkError {
         path: PathBuf,
         source: std::io::Error,
     },
+    #[error("the system gives no threads: {0}")]
+    Threads(#[from] rayon::ThreadPoolBuildError),
     #[error("the root `{}` is not a folder", path.display())]
     NotAFolder { path: PathBuf },
     #[error("cannot use the glob `{glob}` of {origin}: {message}")]
@@ -164,7 +164,9 @@ pub fn read_tree(root: &Path, options: &WalkOptions) -> Result<Tree, WalkError> 
             .map(|glob| (glob.clone(), "`--exclude`".to_owned())),
     );
     let excludes = Excludes::new(&canonical, &globs)?;
-    Ok(Walk::new(canonical, excludes, options.include_ignored).run())
+    let workers = crate::workers(options.jobs)?;
+    let walk = Walk::new(canonical, excludes, options.include_ignored);
+    Ok(workers.install(|| walk.run()))
 }
 
 impl Tree {
@@ -304,16 +306,31 @@ pub fn normalize(path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// One walk, folder by folder from the top.
+/// One walk: each folder is a task, from the top.
 struct Walk {
     root: PathBuf,
     excludes: Excludes,
     include_ignored: bool,
     inside_git: bool,
     rules: GitRules,
+    found: Mutex<Found>,
+}
+
+/// What one or more folders hold.
+#[derive(Debug, Default)]
+struct Found {
     files: Vec<TreeFile>,
-    links: BTreeMap<String, String>,
+    links: Vec<(String, String)>,
     skipped: Vec<Skipped>,
+}
+
+/// A folder that is to be read.
+struct Folder {
+    absolute: PathBuf,
+    /// From the root, with `/` at its end; empty for the root.
+    relative: String,
+    /// What holds for it and below, its own `.gitignore` not yet read.
+    rules: GitRules,
 }
 
 impl Walk {
@@ -329,137 +346,154 @@ impl Walk {
             excludes,
             include_ignored,
             rules,
-            files: Vec::new(),
-            links: BTreeMap::new(),
-            skipped: Vec::new(),
+            found: Mutex::default(),
         }
     }
 
-    fn run(mut self) -> Tree {
-        let mut entries = WalkDir::new(&self.root).follow_links(false).into_iter();
-        // Rules of a folder that the walk has left must not hold any more; the depth of an entry tells.
-        while let Some(entry) = entries.next() {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) => {
-                    if let Some(path) = error.path() {
-                        let path = path.to_path_buf();
-                        self.skip(SkipReason::Unreadable, &path);
-                    }
-                    continue;
-                }
-            };
-            self.rules.leave(entry.depth());
-            if entry.depth() == 0 {
-                if self.inside_git {
-                    self.rules.enter(entry.path(), 1);
-                }
-                continue;
-            }
-            let is_directory = entry.file_type().is_dir();
-            if let Some(reason) = self.reason_to_skip(entry.path(), is_directory) {
-                self.skip(reason, entry.path());
-                if is_directory {
-                    entries.skip_current_dir();
-                }
-            } else if is_directory {
-                if self.inside_git {
-                    self.rules.enter(entry.path(), entry.depth() + 1);
-                }
-            } else if entry.file_type().is_symlink() {
-                self.take_link(entry.path());
-            } else if !entry.file_type().is_file() {
-                self.skip(SkipReason::NotAFile, entry.path());
-            } else {
-                match entry.metadata() {
-                    Ok(metadata) => self.take_file(entry.path(), &metadata),
-                    Err(_) => self.skip(SkipReason::Unreadable, entry.path()),
-                }
-            }
-        }
-        self.files.sort_by(|a, b| a.path.cmp(&b.path));
-        self.skipped.sort_by(|a, b| a.path.cmp(&b.path));
+    fn run(self) -> Tree {
+        let top = Folder {
+            absolute: self.root.clone(),
+            relative: String::new(),
+            rules: self.rules.clone(),
+        };
+        rayon::scope(|scope| self.read(top, scope));
+        let mut found = self
+            .found
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        // In whatever order the tasks were done.
+        found.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        found.skipped.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         Tree {
             root: self.root,
-            files: self.files,
-            links: self.links,
-            skipped: self.skipped,
+            files: found.files,
+            links: found.links.into_iter().collect(),
+            skipped: found.skipped,
         }
     }
 
-    fn reason_to_skip(&self, path: &Path, is_directory: bool) -> Option<SkipReason> {
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-            return Some(SkipReason::Name);
+    fn read<'s>(&'s self, folder: Folder, scope: &rayon::Scope<'s>) {
+        let mut found = Found::default();
+        self.look(folder, &mut found, scope);
+        let mut all = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        all.files.append(&mut found.files);
+        all.links.append(&mut found.links);
+        all.skipped.append(&mut found.skipped);
+    }
+
+    fn look<'s>(&'s self, mut folder: Folder, found: &mut Found, scope: &rayon::Scope<'s>) {
+        let skip = |found: &mut Found, reason: SkipReason, relative: &str| {
+            found.skipped.push(Skipped {
+                reason,
+                path: relative.trim_end_matches('/').to_owned(),
+            });
         };
-        if name == ".git" {
-            return Some(SkipReason::GitDirectory);
-        }
-        if is_directory {
-            if path.join(".cargo-checksum.json").is_file() {
-                return Some(SkipReason::Vendored);
+        let Ok(listing) = fs::read_dir(&folder.absolute) else {
+            skip(found, SkipReason::Unreadable, &folder.relative);
+            return;
+        };
+        let mut entries: Vec<(String, FileType)> = Vec::new();
+        for entry in listing {
+            let Ok((entry, kind)) = entry.and_then(|entry| {
+                let kind = entry.file_type()?;
+                Ok((entry, kind))
+            }) else {
+                skip(found, SkipReason::Unreadable, &folder.relative);
+                continue;
+            };
+            match entry.file_name().into_string() {
+                Ok(name) => entries.push((name, kind)),
+                Err(name) => {
+                    let path = format!("{}{}", folder.relative, name.to_string_lossy());
+                    skip(found, SkipReason::Name, &path);
+                }
             }
-            if is_target(path, name, &self.root) {
-                return Some(SkipReason::Target);
-            }
-            if self.is_other_repository(path) {
-                return Some(SkipReason::Submodule);
+        }
+        let holds = |name: &str| entries.iter().any(|(entry, _)| entry == name);
+        if !folder.relative.is_empty()
+            && let Some(reason) = self.whole_folder(&folder.absolute, &holds)
+        {
+            *found = Found::default();
+            skip(found, reason, &folder.relative);
+            return;
+        }
+        if self.inside_git && holds(".gitignore") {
+            folder.rules.enter(&folder.absolute);
+        }
+        // Cargo's default place, and so that of a package which is not built with the others.
+        let has_target = folder.relative.is_empty() || holds("Cargo.toml");
+        for (name, kind) in entries {
+            let absolute = folder.absolute.join(&name);
+            let relative = format!("{}{name}", folder.relative);
+            let mut rules = folder.rules.clone();
+            let reason = if name == ".git" {
+                Some(SkipReason::GitDirectory)
+            } else if kind.is_dir() && name == "target" && has_target {
+                Some(SkipReason::Target)
+            } else if self.excludes.names(&absolute, kind.is_dir()) {
+                Some(SkipReason::Excluded)
+            } else if !self.include_ignored && rules.ignores(&absolute, kind.is_dir()) {
+                Some(SkipReason::GitIgnored)
+            } else {
+                None
+            };
+            if let Some(reason) = reason {
+                skip(found, reason, &relative);
+            } else if kind.is_dir() {
+                let folder = Folder {
+                    absolute,
+                    relative: relative + "/",
+                    rules,
+                };
+                scope.spawn(move |scope| self.read(folder, scope));
+            } else if kind.is_symlink() {
+                self.take_link(&absolute, relative, found);
+            } else if !kind.is_file() {
+                skip(found, SkipReason::NotAFile, &relative);
+            } else {
+                found.files.push(TreeFile {
+                    kind: FileKind::of(&relative),
+                    path: relative,
+                    absolute,
+                });
             }
         }
-        if self.excludes.names(path, is_directory) {
-            return Some(SkipReason::Excluded);
-        }
-        let is_ignored =
-            !self.include_ignored && self.rules.ignores(path, is_directory, &self.root);
-        is_ignored.then_some(SkipReason::GitIgnored)
     }
 
-    fn is_other_repository(&self, path: &Path) -> bool {
-        let dot_git = path.join(".git");
+    /// Why a folder is left out for what it holds.
+    fn whole_folder(&self, folder: &Path, holds: &dyn Fn(&str) -> bool) -> Option<SkipReason> {
+        if holds(".cargo-checksum.json") && folder.join(".cargo-checksum.json").is_file() {
+            return Some(SkipReason::Vendored);
+        }
+        if holds("CACHEDIR.TAG") && is_tagged(folder) {
+            return Some(SkipReason::Target);
+        }
         // A folder of several projects that is no repository itself: the projects are what the user means.
-        dot_git.is_file() || (self.inside_git && Repository::at(path).is_some())
+        let is_repository = holds(".git")
+            && (folder.join(".git").is_file()
+                || (self.inside_git && Repository::at(folder).is_some()));
+        is_repository.then_some(SkipReason::Submodule)
     }
 
-    fn take_file(&mut self, path: &Path, metadata: &Metadata) {
-        let Some(relative) = relative_path(&self.root, path) else {
-            self.skip(SkipReason::Name, path);
-            return;
+    fn take_link(&self, path: &Path, relative: String, found: &mut Found) {
+        let target = fs::canonicalize(path).ok();
+        let inside = target
+            .as_ref()
+            .map(|target| target.strip_prefix(&self.root).ok());
+        let reason = match inside {
+            None => SkipReason::LinkBroken,
+            Some(None) => SkipReason::LinkOutside,
+            Some(Some(inside)) => {
+                if let Some(inside) = inside.to_str() {
+                    let inside = inside.replace(std::path::MAIN_SEPARATOR, "/");
+                    found.links.push((relative.clone(), inside));
+                }
+                SkipReason::Link
+            }
         };
-        let kind = FileKind::of(&relative);
-        self.files.push(TreeFile {
-            path: relative,
-            absolute: path.to_path_buf(),
-            size: metadata.len(),
-            read_only: owner_cannot_write(metadata),
-            kind,
-        });
-    }
-
-    fn take_link(&mut self, path: &Path) {
-        let Ok(target) = fs::canonicalize(path) else {
-            self.skip(SkipReason::LinkBroken, path);
-            return;
-        };
-        if !target.starts_with(&self.root) {
-            self.skip(SkipReason::LinkOutside, path);
-            return;
-        }
-        self.skip(SkipReason::Link, path);
-        if let (Some(link), Some(target)) = (
-            relative_path(&self.root, path),
-            relative_path(&self.root, &target),
-        ) {
-            self.links.insert(link, target);
-        }
-    }
-
-    fn skip(&mut self, reason: SkipReason, path: &Path) {
-        let shown = path
-            .strip_prefix(&self.root)
-            .unwrap_or(path)
-            .to_string_lossy();
-        self.skipped.push(Skipped {
+        found.skipped.push(Skipped {
             reason,
-            path: shown.replace(std::path::MAIN_SEPARATOR, "/"),
+            path: relative,
         });
     }
 }
@@ -514,45 +548,12 @@ impl FileKind {
     }
 }
 
-/// A folder of build results: cargo marks its own, and older ones are known by name and place.
-fn is_target(path: &Path, name: &str, root: &Path) -> bool {
+/// A folder of build results, as cargo marks its own.
+fn is_tagged(folder: &Path) -> bool {
     // https://bford.info/cachedir/: the file begins with this line.
     const SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
-    let parent = path.parent();
-    if name == "target"
-        && (parent == Some(root)
-            || parent.is_some_and(|parent| parent.join("Cargo.toml").is_file()))
-    {
-        return true;
-    }
-    let tag = path.join("CACHEDIR.TAG");
+    let tag = folder.join("CACHEDIR.TAG");
     tag.is_file() && fs::read(tag).is_ok_and(|bytes| bytes.starts_with(SIGNATURE))
-}
-
-/// `path` from `root`, with `/`; `None` if it is not below `root` or not UTF-8.
-fn relative_path(root: &Path, path: &Path) -> Option<String> {
-    let mut joined = String::new();
-    for component in path.strip_prefix(root).ok()?.components() {
-        let Component::Normal(part) = component else {
-            return None;
-        };
-        if !joined.is_empty() {
-            joined.push('/');
-        }
-        joined.push_str(part.to_str()?);
-    }
-    Some(joined)
-}
-
-#[cfg(unix)]
-fn owner_cannot_write(metadata: &Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    metadata.permissions().mode() & 0o200 == 0
-}
-
-#[cfg(not(unix))]
-fn owner_cannot_write(metadata: &Metadata) -> bool {
-    metadata.permissions().readonly()
 }
 
 #[cfg(test)]

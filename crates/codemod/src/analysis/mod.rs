@@ -5,6 +5,8 @@
 
 mod expr;
 mod pattern;
+#[cfg(test)]
+mod tests;
 mod unify;
 
 use std::collections::HashMap;
@@ -139,8 +141,7 @@ pub fn analyze(world: &World, file: &File, file_id: FileId, module: ModId) -> An
             .locals
             .iter()
             .filter(|local| local.ty.is_known())
-            // Variables are those of this pass.
-            .map(|local| (local.span.lo, local.ty.settled()))
+            .map(|local| (local.span.lo, local.ty.clone()))
             .collect();
     }
     out
@@ -192,20 +193,21 @@ impl<'w> Cx<'w> {
         }
     }
 
+    /// Variables are those of this pass: none is left in what is found.
     fn finish(mut self) -> Analysis {
         let types = std::mem::take(&mut self.out.types);
         let resolved = types
             .into_iter()
-            .map(|(id, ty)| (id, self.resolve(&ty)))
+            .map(|(id, ty)| (id, self.resolve(&ty).settled()))
             .collect();
         self.out.types = resolved;
         let patterns = std::mem::take(&mut self.out.pattern_types);
         self.out.pattern_types = patterns
             .into_iter()
-            .map(|(span, ty)| (span, self.resolve(&ty)))
+            .map(|(span, ty)| (span, self.resolve(&ty).settled()))
             .collect();
         for at in 0..self.out.locals.len() {
-            let ty = self.resolve(&self.out.locals[at].ty.clone());
+            let ty = self.resolve(&self.out.locals[at].ty).settled();
             self.out.locals[at].ty = ty;
         }
         self.out

@@ -262,22 +262,10 @@ fn scope_edits(
             scope.region.contains(inner.region) && inner.region != scope.region && !inner.is_block
         })
         .collect();
-    // Inner modules that take everything from here.
-    let seen_inside = |name: &str| {
-        inner_scopes.iter().any(|inner| {
-            let globs = inner
-                .items
-                .iter()
-                .flat_map(|item| leaves(item))
-                .any(|leaf| leaf.is_glob && leaf.path.iter().all(|part| part == "super"))
-                && world.is_descendant(inner.module, scope.module);
-            let spans: Vec<Span> = inner.holes.clone();
-            globs && count_idents(cx.file, inner.region, &spans).contains_key(name)
-        }) || cx.text.contains(&format!("super::{name}"))
-            || inner_names(&inner_scopes, name)
+    let seen_inside = names_seen_inside(cx, scope, all);
+    let used_outside = |name: &str| {
+        !scope.is_block && (seen_inside.contains(name) || used_elsewhere(scope.module, name))
     };
-    let used_outside =
-        |name: &str| !scope.is_block && (seen_inside(name) || used_elsewhere(scope.module, name));
     let used_now = |name: &str| now.contains_key(name) || used_outside(name);
     let resolve = |leaf: &Leaf, ns: Ns| {
         let segs: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
@@ -496,18 +484,46 @@ fn is_retired_leaf(cx: &Cx<'_>, module: ModId, leaf: &Leaf) -> bool {
         }
 }
 
-/// A module inside this one takes the name by a path of its own, or by one that leads here.
-fn inner_names(inner: &[&UseScope<'_>], name: &str) -> bool {
-    inner.iter().any(|scope| {
-        scope
+/// The names that modules inside of this one take from it, as far as texts tell: all that stand in one with
+/// `use super::*`, and what is written behind `super::`.
+fn names_seen_inside<'f>(
+    cx: &Cx<'f>,
+    scope: &UseScope<'_>,
+    all: &[UseScope<'_>],
+) -> HashSet<&'f str> {
+    let mut names: HashSet<&'f str> = cx
+        .text
+        .match_indices("super::")
+        .map(|(at, head)| {
+            let rest = &cx.text[at + head.len()..];
+            let end = rest.find(|c: char| c != '_' && !c.is_alphanumeric());
+            &rest[..end.unwrap_or(rest.len())]
+        })
+        .collect();
+    let inner = all.iter().filter(|inner| {
+        scope.region.contains(inner.region) && inner.region != scope.region && !inner.is_block
+    });
+    for inner in inner {
+        let from_above = inner
             .items
             .iter()
             .flat_map(|item| leaves(item))
-            .any(|leaf| {
-                leaf.path.first().is_some_and(|part| part == "super")
-                    && leaf.path.last().is_some_and(|last| last == name)
-            })
-    })
+            .filter(|leaf| leaf.path.first().is_some_and(|part| part == "super"));
+        let mut all_of_it = false;
+        let mut taken: HashSet<String> = HashSet::new();
+        for leaf in from_above {
+            all_of_it |= leaf.is_glob && leaf.path.iter().all(|part| part == "super");
+            taken.extend(leaf.path.last().cloned());
+        }
+        all_of_it &= cx.world.is_descendant(inner.module, scope.module);
+        let seen = cx.file.idents.iter().filter(|ident| {
+            inner.region.contains(ident.span)
+                && (taken.contains(&ident.text)
+                    || all_of_it && !inner.holes.iter().any(|hole| hole.contains(ident.span)))
+        });
+        names.extend(seen.map(|ident| ident.text.as_str()));
+    }
+    names
 }
 
 /// Whether something without a counterpart is still named through an alias.
@@ -1171,25 +1187,28 @@ pub fn item_extent(text: &str, span: Span) -> Span {
 pub type Counts = HashMap<String, usize>;
 
 /// Identifier counts of every module scope of a file, imports left out, and of its block scopes in order.
+///
+/// What inner modules take from a scope counts as used there, by the same measure that [`edit_imports`] applies: the two
+/// are compared, and what only one of them sees would look like a use that this run took away.
 pub fn usage(cx: &Cx<'_>, module: ModId) -> (HashMap<ModId, Counts>, Vec<Counts>) {
     let mut modules = HashMap::new();
     let mut blocks = Vec::new();
     let quoted = quoted(cx);
-    for scope in scopes(cx, module, cx.text.len()) {
-        // An inner module that takes from outside uses what is imported there.
-        let closed = scope
-            .holes
-            .iter()
-            .copied()
-            .filter(|hole| !hole.text(cx.text).contains("super::"));
+    let all = scopes(cx, module, cx.text.len());
+    for scope in &all {
         let without: Vec<Span> = scope
             .items
             .iter()
             .map(|item| item.span)
-            .chain(closed)
+            .chain(scope.holes.iter().copied())
             .chain(quoted.iter().copied())
             .collect();
-        let counts = count_idents(cx.file, scope.region, &without);
+        let mut counts = count_idents(cx.file, scope.region, &without);
+        if !scope.is_block {
+            for name in names_seen_inside(cx, scope, &all) {
+                *counts.entry(name.to_owned()).or_insert(0) += 1;
+            }
+        }
         if scope.is_block {
             blocks.push(counts);
         } else {

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io::Read;
 use std::rc::Rc;
 
 use rayon::prelude::*;
@@ -11,15 +12,17 @@ use crate::manifest::version::{Line, Side, side};
 use crate::manifest::{Dependency, Package, TargetKind, read_packages};
 use crate::record::{Record, RecordKind};
 use crate::rule::Migration;
-use crate::walk::{FileKind, Tree};
+use crate::walk::{FileKind, Tree, TreeFile};
 use crate::world::{CrateKind, CrateSpec, Loader, ModId, World};
 
 pub struct Sources<'t> {
     tree: &'t Tree,
-    /// Files that hold a name of the rules.
+    /// Files that hold a name of the rules, or that are to be looked at all the same.
     pub hits: BTreeSet<String>,
     pub specs: Vec<CrateSpec>,
     pub packages: Vec<Package>,
+    /// The packages by their folders.
+    dirs: HashMap<String, usize>,
     pub n_files: usize,
     /// What there is to say before anything is parsed.
     pub records: Vec<Record>,
@@ -39,26 +42,25 @@ impl<'t> Sources<'t> {
         tree: &'t Tree,
         migrations: &[Migration],
         options: &PlanOptions,
+        workers: &rayon::ThreadPool,
     ) -> Result<Self, PlanError> {
         let needles: BTreeSet<String> = migrations.iter().flat_map(Migration::needles).collect();
-        let finder = aho_corasick::AhoCorasick::new(&needles)
-            .map_err(|err| PlanError::Stopped(err.to_string()))?;
-        let rust: Vec<&crate::walk::TreeFile> = tree
+        let names = Names::new(&needles)?;
+        let rust: Vec<&TreeFile> = tree
             .files()
             .iter()
             .filter(|file| file.kind == FileKind::Rust)
             .collect();
-        let found: Vec<Result<Option<(String, bool)>, PlanError>> = rust
-            .par_iter()
-            .map(|file| {
-                let bytes = std::fs::read(&file.absolute).map_err(|source| PlanError::Read {
-                    path: file.path.clone(),
-                    source,
-                })?;
-                let hit = options.exhaustive || holds_word(&finder, &bytes);
-                Ok(hit.then(|| (file.path.clone(), std::str::from_utf8(&bytes).is_ok())))
-            })
-            .collect();
+        let search = |bytes: &mut Vec<u8>, file: &&TreeFile| {
+            let bytes = read_into(&file.absolute, bytes).map_err(|source| PlanError::Read {
+                path: file.path.clone(),
+                source,
+            })?;
+            let hit = names.stand_in(bytes);
+            Ok(hit.then(|| (file.path.clone(), std::str::from_utf8(bytes).is_ok())))
+        };
+        let found: Vec<Result<Option<(String, bool)>, PlanError>> =
+            workers.install(|| rust.par_iter().map_init(Vec::new, search).collect());
         let mut hits = BTreeSet::new();
         let mut records = Vec::new();
         for one in found {
@@ -116,6 +118,7 @@ impl<'t> Sources<'t> {
             tree,
             hits,
             specs: vec![],
+            dirs: dirs_of(&packages),
             packages,
             n_files,
             records,
@@ -133,27 +136,93 @@ impl<'t> Sources<'t> {
                 .collect(),
         };
         out.take_sides();
-        if !out.hits.is_empty() {
-            out.pick(&rule_packages, options.exhaustive);
+        if !out.hits.is_empty() || options.exhaustive {
+            out.see(&rule_packages);
+            if options.exhaustive {
+                let files = rust
+                    .iter()
+                    .filter(|file| out.concerns(&file.path))
+                    .filter(|file| out.read_text(&file.path).is_some())
+                    .map(|file| file.path.clone());
+                let files: Vec<String> = files.collect();
+                out.hits.extend(files);
+            }
+            out.pick();
         }
         Ok(out)
     }
 
-    /// The packages that hold a hit, and all of the tree that they depend on.
-    fn pick(&mut self, rule_packages: &BTreeSet<String>, all: bool) {
-        let by_name: HashMap<&str, usize> = self
-            .packages
+    /// One package by itself, with what it depends on by path: every file of it is looked at, as if it could name
+    /// anything. Files that no target reaches become targets.
+    pub fn of_package(tree: &'t Tree, packages: &[Package], at: usize, files: &[&str]) -> Self {
+        let mut wanted = BTreeSet::from([at]);
+        let mut queue = vec![at];
+        while let Some(at) = queue.pop() {
+            for dependency in &packages[at].dependencies {
+                let next = packages
+                    .iter()
+                    .position(|package| dependency.path.as_ref() == Some(&package.dir));
+                if let Some(next) = next
+                    && wanted.insert(next)
+                {
+                    queue.push(next);
+                }
+            }
+        }
+        let packages: Vec<Package> = wanted.iter().map(|&at| packages[at].clone()).collect();
+        let mut out = Sources {
+            tree,
+            hits: BTreeSet::new(),
+            specs: vec![],
+            seeing: packages
+                .iter()
+                .map(|package| package.name.clone())
+                .collect(),
+            dirs: dirs_of(&packages),
+            packages,
+            n_files: files.len(),
+            records: vec![],
+            cache: RefCell::default(),
+            only: vec![],
+            sides: HashMap::new(),
+            lines: HashMap::new(),
+        };
+        let texts = files
             .iter()
-            .enumerate()
-            .map(|(at, package)| (package.name.as_str(), at))
-            .collect();
-        let dirs: BTreeMap<&str, usize> = self
-            .packages
+            .filter(|path| out.read_text(path).is_some())
+            .map(|path| (*path).to_owned());
+        out.hits = texts.collect();
+        let all: BTreeSet<usize> = (0..out.packages.len()).collect();
+        out.specs = out.specs_of(&all);
+        out
+    }
+
+    /// Makes a target of each of these files.
+    pub fn add_targets(&mut self, package: &Package, files: &[String]) {
+        let externs: BTreeMap<String, String> = package
+            .dependencies
             .iter()
-            .enumerate()
-            .map(|(at, package)| (package.dir.as_str(), at))
+            .map(|dependency| (dependency.extern_name.clone(), dependency.package.clone()))
+            .chain(
+                package
+                    .lib_name
+                    .iter()
+                    .map(|lib| (lib.clone(), package.name.clone())),
+            )
             .collect();
-        // Who can name what is retired: through whatever chain of dependencies.
+        self.specs
+            .extend(files.iter().enumerate().map(|(n, path)| CrateSpec {
+                name: format!("file{n}"),
+                package: package.name.clone(),
+                kind: CrateKind::Example,
+                edition: package.edition,
+                root: path.clone(),
+                externs: externs.clone(),
+            }));
+    }
+
+    /// Who can name what is retired: through whatever chain of dependencies.
+    fn see(&mut self, rule_packages: &BTreeSet<String>) {
         let mut seeing: HashSet<String> = rule_packages.iter().cloned().collect();
         loop {
             let n = seeing.len();
@@ -171,16 +240,27 @@ impl<'t> Sources<'t> {
                 break;
             }
         }
+        self.seeing = seeing;
+    }
+
+    fn by_name(&self) -> HashMap<&str, usize> {
+        self.packages
+            .iter()
+            .enumerate()
+            .map(|(at, package)| (package.name.as_str(), at))
+            .collect()
+    }
+
+    /// The packages that hold a hit, and all of the tree that they depend on.
+    fn pick(&mut self) {
+        let by_name = self.by_name();
         let mut wanted: BTreeSet<usize> = BTreeSet::new();
         for path in &self.hits {
-            if let Some(at) = package_of(&dirs, path)
-                && seeing.contains(&self.packages[at].name)
+            if let Some(at) = self.package_of(path)
+                && self.seeing.contains(&self.packages[at].name)
             {
                 wanted.insert(at);
             }
-        }
-        if all {
-            wanted.extend(0..self.packages.len());
         }
         let mut queue: Vec<usize> = wanted.iter().copied().collect();
         while let Some(at) = queue.pop() {
@@ -192,9 +272,14 @@ impl<'t> Sources<'t> {
                 }
             }
         }
-        self.seeing = seeing;
+        self.specs = self.specs_of(&wanted);
+    }
+
+    /// The targets of packages, libraries first.
+    fn specs_of(&self, which: &BTreeSet<usize>) -> Vec<CrateSpec> {
+        let by_name = self.by_name();
         let mut specs = Vec::new();
-        for at in wanted {
+        for &at in which {
             let package = &self.packages[at];
             let mut externs: BTreeMap<String, String> = package
                 .dependencies
@@ -256,7 +341,7 @@ impl<'t> Sources<'t> {
         }
         // Libraries first: other targets of a package refer to them.
         specs.sort_by_key(|spec| (spec.kind != CrateKind::Lib, spec.root.clone()));
-        self.specs = specs;
+        specs
     }
 
     /// Which side of an upgrade a dependency is on; none where it is not upgraded.
@@ -299,13 +384,22 @@ impl<'t> Sources<'t> {
 
     /// Whether a file belongs to no package, or to one that can name what is retired.
     pub fn concerns(&self, path: &str) -> bool {
-        let dirs: BTreeMap<&str, usize> = self
-            .packages
-            .iter()
-            .enumerate()
-            .map(|(at, package)| (package.dir.as_str(), at))
-            .collect();
-        package_of(&dirs, path).is_none_or(|at| self.seeing.contains(&self.packages[at].name))
+        self.package_of(path)
+            .is_none_or(|at| self.seeing.contains(&self.packages[at].name))
+    }
+
+    /// The package whose folder is nearest above a file.
+    pub fn package_of(&self, path: &str) -> Option<usize> {
+        let mut dir = crate::world::parent_dir(path);
+        loop {
+            if let Some(&at) = self.dirs.get(dir) {
+                return Some(at);
+            }
+            if dir.is_empty() {
+                return None;
+            }
+            dir = crate::world::parent_dir(dir);
+        }
     }
 
     /// Whether a file may be changed, as far as `--package` goes.
@@ -315,6 +409,11 @@ impl<'t> Sources<'t> {
                 .only
                 .iter()
                 .any(|dir| dir.is_empty() || path.starts_with(&format!("{dir}/")))
+    }
+
+    /// Whether a package can name what is retired.
+    pub fn sees(&self, package: &Package) -> bool {
+        self.seeing.contains(&package.name)
     }
 
     /// Whether a module's crate can name what is retired at all.
@@ -354,49 +453,59 @@ impl Loader for Sources<'_> {
     }
 }
 
-/// The package whose folder is nearest above a file.
-fn package_of(dirs: &BTreeMap<&str, usize>, path: &str) -> Option<usize> {
-    let mut dir = crate::world::parent_dir(path);
-    loop {
-        if let Some(&at) = dirs.get(dir) {
-            return Some(at);
-        }
-        if dir.is_empty() {
-            return None;
-        }
-        dir = crate::world::parent_dir(dir);
-    }
+fn dirs_of(packages: &[Package]) -> HashMap<String, usize> {
+    packages
+        .iter()
+        .enumerate()
+        .map(|(at, package)| (package.dir.clone(), at))
+        .collect()
 }
 
-/// Whether the bytes hold one of the names as a whole word.
-fn holds_word(finder: &aho_corasick::AhoCorasick, bytes: &[u8]) -> bool {
-    let is_word = |byte: Option<&u8>| {
-        byte.is_some_and(|&byte| byte == b'_' || byte.is_ascii_alphanumeric() || byte >= 0x80)
-    };
-    finder
-        .find_overlapping_iter_safe(bytes)
-        .any(|(start, end)| {
-            !is_word(start.checked_sub(1).and_then(|at| bytes.get(at))) && !is_word(bytes.get(end))
+/// The names of the rules, for a search over raw bytes.
+#[derive(Debug)]
+pub struct Names(aho_corasick::AhoCorasick);
+
+impl Names {
+    fn new(names: &BTreeSet<String>) -> Result<Self, PlanError> {
+        // Names hold no byte that ends a word, so no match can reach over the edge of one that is a whole word: of several
+        // that begin at one place the longest is enough.
+        aho_corasick::AhoCorasick::builder()
+            .match_kind(aho_corasick::MatchKind::LeftmostLongest)
+            .build(names)
+            .map(Self)
+            .map_err(|err| PlanError::Stopped(err.to_string()))
+    }
+
+    /// Whether one of the names stands there as a whole word.
+    fn stand_in(&self, bytes: &[u8]) -> bool {
+        let is_word = |byte: Option<&u8>| {
+            byte.is_some_and(|&byte| byte == b'_' || byte.is_ascii_alphanumeric() || byte >= 0x80)
+        };
+        self.0.find_iter(bytes).any(|found| {
+            let before = found.start().checked_sub(1).and_then(|at| bytes.get(at));
+            !is_word(before) && !is_word(bytes.get(found.end()))
         })
-}
-
-trait FindAll {
-    fn find_overlapping_iter_safe<'h>(
-        &'h self,
-        bytes: &'h [u8],
-    ) -> Box<dyn Iterator<Item = (usize, usize)> + 'h>;
-}
-
-impl FindAll for aho_corasick::AhoCorasick {
-    fn find_overlapping_iter_safe<'h>(
-        &'h self,
-        bytes: &'h [u8],
-    ) -> Box<dyn Iterator<Item = (usize, usize)> + 'h> {
-        Box::new(
-            self.find_overlapping_iter(bytes)
-                .map(|found| (found.start(), found.end())),
-        )
     }
+}
+
+/// Reads a file into a buffer that was used before, and only grows.
+fn read_into<'b>(path: &std::path::Path, bytes: &'b mut Vec<u8>) -> std::io::Result<&'b [u8]> {
+    // Most files fit at once, so that their size need not be asked for.
+    const AT_ONCE: usize = 1 << 16;
+    let mut file = std::fs::File::open(path)?;
+    let mut len = 0;
+    loop {
+        if bytes.len() < len + AT_ONCE {
+            bytes.resize(len + AT_ONCE, 0);
+        }
+        match file.read(&mut bytes[len..]) {
+            Ok(0) => break,
+            Ok(n) => len += n,
+            Err(err) if err.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(err) => return Err(err),
+        }
+    }
+    Ok(&bytes[..len])
 }
 
 pub fn file_record(kind: RecordKind, path: &str, reason: &str, suggestion: Option<&str>) -> Record {

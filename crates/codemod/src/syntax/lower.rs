@@ -105,10 +105,8 @@ impl<'t> Lower<'t> {
     }
 
     /// Fills in the flat lists of tokens.
-    pub fn tokens(&mut self, rest: &str, file: &mut File) {
-        if let Ok(stream) = rest.parse::<TokenStream>() {
-            self.flatten(stream, file);
-        }
+    pub fn tokens(&mut self, stream: TokenStream, file: &mut File) {
+        self.flatten(stream, file);
     }
 
     fn flatten(&mut self, stream: TokenStream, file: &mut File) {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use proc_macro2::TokenStream;
+
 use super::lower::Lower;
 use super::tree::{File, Span};
 
@@ -61,18 +63,6 @@ fn prefix_len(text: &str) -> usize {
 /// # Errors
 /// The first syntax error, or nesting over [`MAX_NESTING`].
 pub fn parse(text: &str) -> Result<File, ParseFailure> {
-    parse_with(
-        text,
-        syn::parse_str::<syn::File>,
-        |lower, file: syn::File| lower.file(&file),
-    )
-}
-
-fn parse_with<T>(
-    text: &str,
-    parse: impl FnOnce(&str) -> syn::Result<T>,
-    finish: impl FnOnce(&mut Lower<'_>, T) -> File,
-) -> Result<File, ParseFailure> {
     let cut = prefix_len(text);
     let rest = &text[cut..];
     if let Some(at) = too_deep(rest) {
@@ -81,11 +71,15 @@ fn parse_with<T>(
             message: format!("delimiters nest more than {MAX_NESTING} deep"),
         });
     }
-    let parsed = parse(rest);
+    // Tokens are wanted by the parser and, as they stand, by whoever looks for a name.
+    let parsed = rest
+        .parse::<TokenStream>()
+        .map_err(syn::Error::from)
+        .and_then(|tokens| Ok((syn::parse2::<syn::File>(tokens.clone())?, tokens)));
     let result = match parsed {
-        Ok(tree) => {
+        Ok((tree, tokens)) => {
             let mut lower = Lower::new(text, cut);
-            let mut file = finish(&mut lower, tree);
+            let mut file = lower.file(&tree);
             if let Some(at) = lower.take_stray_let() {
                 proc_macro2::extra::invalidate_current_thread_spans();
                 return Err(ParseFailure {
@@ -95,7 +89,7 @@ fn parse_with<T>(
             }
             match lower.take_mismatch() {
                 None => {
-                    lower.tokens(rest, &mut file);
+                    lower.tokens(tokens, &mut file);
                     Ok(file)
                 }
                 // Never seen; it would mean edits in the wrong place.

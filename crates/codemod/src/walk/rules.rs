@@ -2,19 +2,33 @@
 
 use super::WalkError;
 use crate::stage::git::{Repository, quiet_git};
-use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
-/// Git's ignore rules, as far as they have been read on the way down to the current folder.
-#[derive(Debug, Default)]
+/// Git's ignore rules, as far as they have been read on the way down to a folder; a clone goes further down by itself.
+#[derive(Debug, Clone, Default)]
 pub(super) struct GitRules {
-    /// One list per file of rules, with the depth that entries of its folder have in the walk; later ones win.
-    stack: Vec<(usize, Gitignore)>,
-    /// Files that match a rule and are under version control all the same: git does not ignore those. Absolute paths,
-    /// and every folder above such a file.
-    tracked: BTreeSet<PathBuf>,
+    nearest: Option<Arc<Level>>,
+    /// The folder is ignored, and was entered for a file in it that is under version control.
+    in_ignored: bool,
+    exceptions: Arc<Exceptions>,
+}
+
+/// One list of rules, and those of the folders above, which it overrules.
+#[derive(Debug)]
+struct Level {
+    rules: Gitignore,
+    above: Option<Arc<Level>>,
+}
+
+/// Files that match a rule and are under version control all the same: git does not ignore those.
+#[derive(Debug, Default)]
+struct Exceptions {
+    root: PathBuf,
+    /// Absolute paths, and every folder above such a file; git is asked once a rule matches anything.
+    paths: OnceLock<BTreeSet<PathBuf>>,
 }
 
 impl GitRules {
@@ -22,7 +36,13 @@ impl GitRules {
     ///
     /// The `.gitignore` of `directory` itself is not read: `enter` does so.
     pub(super) fn above(directory: &Path, repository: &Repository) -> Self {
-        let mut rules = Self::default();
+        let mut rules = Self {
+            exceptions: Arc::new(Exceptions {
+                root: directory.to_path_buf(),
+                paths: OnceLock::new(),
+            }),
+            ..Self::default()
+        };
         for file in [
             gitconfig_excludes_path(),
             Some(repository.common_dir.join("info/exclude")),
@@ -30,67 +50,47 @@ impl GitRules {
         .into_iter()
         .flatten()
         {
-            rules.read(&file, &repository.work_tree, 0);
+            rules.read(&file, &repository.work_tree);
         }
         if let Ok(below) = directory.strip_prefix(&repository.work_tree) {
             let mut folder = repository.work_tree.clone();
             for component in below.components() {
-                rules.read(&folder.join(".gitignore"), &folder, 0);
+                rules.read(&folder.join(".gitignore"), &folder);
                 folder.push(component);
             }
         }
-        rules.tracked = tracked_though_ignored(directory);
         rules
     }
 
-    /// Takes up the `.gitignore` of `directory`, whose entries stand at `depth`.
-    pub(super) fn enter(&mut self, directory: &Path, depth: usize) {
-        self.read(&directory.join(".gitignore"), directory, depth);
-    }
-
-    /// Drops the rules of folders whose entries stand deeper than `depth`.
-    pub(super) fn leave(&mut self, depth: usize) {
-        while self.stack.last().is_some_and(|(at, _)| *at > depth) {
-            self.stack.pop();
-        }
+    /// Takes up the `.gitignore` of `directory`.
+    pub(super) fn enter(&mut self, directory: &Path) {
+        self.read(&directory.join(".gitignore"), directory);
     }
 
     /// Says whether git ignores `path`; the folders above it were asked before, as git does not look into ignored ones.
     ///
     /// Where the walk is in an ignored folder, because git tracks some file in it, the other files there are ignored.
-    pub(super) fn ignores(&self, path: &Path, is_directory: bool, root: &Path) -> bool {
-        if self.tracked.contains(path) {
+    /// These rules are then those that hold in `path`.
+    pub(super) fn ignores(&mut self, path: &Path, is_directory: bool) -> bool {
+        if !self.in_ignored && !self.matches(path, is_directory) {
             return false;
         }
-        let in_exception = path
-            .parent()
-            .is_some_and(|parent| self.tracked.contains(parent));
-        let folders = path
-            .ancestors()
-            .skip(1)
-            .take_while(|folder| in_exception && *folder != root);
-        self.matches(path, is_directory)
-            || folders.into_iter().any(|folder| self.matches(folder, true))
+        self.in_ignored = true;
+        let exceptions = self
+            .exceptions
+            .paths
+            .get_or_init(|| tracked_though_ignored(&self.exceptions.root));
+        !exceptions.contains(path)
     }
 
     fn matches(&self, path: &Path, is_directory: bool) -> bool {
-        let lists = self.stack.iter().rev().map(|(_, rules)| rules);
-        // A list speaks of what is in its folder, never of the folder.
-        let lists = lists.filter(|rules| {
-            path.parent()
-                .is_some_and(|parent| parent.starts_with(rules.path()))
-        });
-        lists
-            .into_iter()
-            .find_map(|rules| match rules.matched(path, is_directory) {
-                Match::Ignore(_) => Some(true),
-                Match::Whitelist(_) => Some(false),
-                Match::None => None,
-            })
-            == Some(true)
+        let levels = std::iter::successors(self.nearest.as_ref(), |level| level.above.as_ref());
+        let mut said = levels.map(|level| level.rules.matched(path, is_directory));
+        said.find(|said| !said.is_none())
+            .is_some_and(|said| said.is_ignore())
     }
 
-    fn read(&mut self, file: &Path, folder: &Path, depth: usize) {
+    fn read(&mut self, file: &Path, folder: &Path) {
         if !file.is_file() {
             return;
         }
@@ -100,7 +100,8 @@ impl GitRules {
         if let Ok(rules) = builder.build()
             && !rules.is_empty()
         {
-            self.stack.push((depth, rules));
+            let above = self.nearest.take();
+            self.nearest = Some(Arc::new(Level { rules, above }));
         }
     }
 }
@@ -170,7 +171,7 @@ impl Excludes {
     }
 
     pub(super) fn names(&self, path: &Path, is_directory: bool) -> bool {
-        self.0.matched(path, is_directory).is_ignore()
+        !self.0.is_empty() && self.0.matched(path, is_directory).is_ignore()
     }
 }
 

@@ -73,7 +73,6 @@ fn lists_files_sorted_by_path_with_their_kinds() {
         ("justfile", Mention),
     ];
     assert_eq!(found, expected);
-    assert_eq!(tree.get("a/b.rs").unwrap().size, 5);
     assert!(tree.get("a/../a/./b.rs").is_some());
     assert!(tree.get("../a/b.rs").is_none());
     assert!(tree.get("a").is_none());
@@ -365,8 +364,6 @@ fn odd_names_and_kinds_are_skipped_with_a_reason() {
     .unwrap();
     let tree = read(&home);
     assert_eq!(paths(&tree), ["a.rs", "locked.rs"]);
-    assert!(tree.get("locked.rs").unwrap().read_only);
-    assert!(!tree.get("a.rs").unwrap().read_only);
     assert_eq!(reason(&tree, "\u{fffd}.rs"), Some(SkipReason::Name));
     assert_eq!(reason(&tree, "s.rs"), Some(SkipReason::NotAFile));
 }

@@ -127,6 +127,7 @@ impl World {
     }
 
     fn link(&mut self, specs: &[CrateSpec]) {
+        self.answers.clear();
         let libs: HashMap<String, CrateId> = self
             .crates
             .iter()
@@ -199,6 +200,7 @@ impl World {
     }
 
     fn new_module(&mut self, module: Module) -> ModId {
+        self.answers.clear();
         self.mods.push(module);
         self.mods.len() - 1
     }
@@ -617,6 +619,7 @@ impl World {
 
     /// Sorts implementations, from this one on, by the type that they are for.
     fn index_impls(&mut self, from: usize) {
+        self.answers.clear();
         for id in from..self.impls.len() {
             let it = &self.impls[id];
             let params: Vec<String> = it

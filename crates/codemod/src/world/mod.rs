@@ -42,6 +42,7 @@ pub struct World {
     std_crate: Option<CrateId>,
     /// A retired type to the one that takes its place: what the old one lacks is looked up there.
     successors: HashMap<DefId, DefId>,
+    answers: resolve::Answers,
 }
 
 /// A file of the tree, or the text of a surface.

@@ -1,6 +1,7 @@
 //! What a path means where it stands.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::*;
 
@@ -61,6 +62,57 @@ pub const PRIMS: &[&str] = &[
     "i128", "isize", "f32", "f64",
 ];
 
+/// What is being looked up at the moment: asking for it again leads nowhere.
+#[derive(Debug, Default)]
+struct Guard<'a> {
+    names: Vec<(ModId, &'a str, bool)>,
+    globs: Vec<GlobAt>,
+}
+
+impl Guard<'_> {
+    fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.globs.is_empty()
+    }
+}
+
+/// A glob, by where it stands; a file may be the body of several modules.
+type GlobAt = (FileId, Span, ModId);
+
+/// What names mean in each [`Ns`], as far as it was asked for.
+type Meanings = HashMap<String, [Option<Res>; 3]>;
+
+/// Answers of earlier look-ups, thrown away whenever something is added.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    /// By the module that is asked and the one that asks, then by name.
+    names: RefCell<HashMap<(ModId, Option<ModId>), Meanings>>,
+    globs: RefCell<HashMap<GlobAt, Res>>,
+}
+
+impl Answers {
+    pub(super) fn clear(&mut self) {
+        self.names.get_mut().clear();
+        self.globs.get_mut().clear();
+    }
+
+    fn name(&self, module: ModId, name: &str, ns: Ns, from: Option<ModId>) -> Option<Res> {
+        self.names.borrow().get(&(module, from))?.get(name)?[ns as usize].clone()
+    }
+
+    fn keep_name(&self, module: ModId, name: &str, ns: Ns, from: Option<ModId>, found: Res) {
+        let mut names = self.names.borrow_mut();
+        let of_module = names.entry((module, from)).or_default();
+        match of_module.get_mut(name) {
+            Some(known) => known[ns as usize] = Some(found),
+            None => {
+                let mut known = [const { None }; 3];
+                known[ns as usize] = Some(found);
+                of_module.insert(name.to_owned(), known);
+            }
+        }
+    }
+}
+
 impl World {
     /// Resolves as many segments as name modules, items and variants; returns how many that were.
     ///
@@ -72,7 +124,7 @@ impl World {
         segs: &[&str],
         ns: Ns,
     ) -> (Res, usize) {
-        self.resolve_guarded(scope, leading_colon, segs, ns, &mut Vec::new())
+        self.resolve_guarded(scope, leading_colon, segs, ns, &mut Guard::default())
     }
 
     pub fn resolve_path(&self, scope: Scope<'_>, path: &Path, ns: Ns) -> (Res, usize) {
@@ -82,13 +134,13 @@ impl World {
         self.resolve(scope, path.leading_colon, &path.names(), ns)
     }
 
-    fn resolve_guarded(
-        &self,
-        scope: Scope<'_>,
+    fn resolve_guarded<'a>(
+        &'a self,
+        scope: Scope<'a>,
         leading_colon: bool,
-        segs: &[&str],
+        segs: &[&'a str],
         ns: Ns,
-        guard: &mut Vec<(ModId, String, bool)>,
+        guard: &mut Guard<'a>,
     ) -> (Res, usize) {
         let Some(&first) = segs.first() else {
             return (Res::Unknown, 0);
@@ -170,12 +222,12 @@ impl World {
     }
 
     /// A name with nothing in front of it.
-    fn first_name(
-        &self,
-        scope: Scope<'_>,
-        name: &str,
+    fn first_name<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        name: &'a str,
         ns: Ns,
-        guard: &mut Vec<(ModId, String, bool)>,
+        guard: &mut Guard<'a>,
     ) -> Res {
         for block in scope.blocks.iter().rev() {
             if block.params.iter().any(|param| param == name) {
@@ -188,7 +240,7 @@ impl World {
                 return Res::LocalFn(name.to_owned());
             }
             if let Some(entries) = block.entries.get(name) {
-                let found = self.pick(scope.module, entries, ns, guard);
+                let found = self.pick(scope.module, entries.iter(), ns, guard);
                 if found != Res::Unknown {
                     return found;
                 }
@@ -217,7 +269,7 @@ impl World {
         self.prelude(name, ns, guard)
     }
 
-    fn prelude(&self, name: &str, ns: Ns, guard: &mut Vec<(ModId, String, bool)>) -> Res {
+    fn prelude<'a>(&'a self, name: &'a str, ns: Ns, guard: &mut Guard<'a>) -> Res {
         let Some(std) = self.std_crate else {
             return Res::Unknown;
         };
@@ -241,40 +293,59 @@ impl World {
     }
 
     /// A name inside a module, seen from `from`.
-    fn in_module(
-        &self,
+    fn in_module<'a>(
+        &'a self,
         module: ModId,
-        name: &str,
+        name: &'a str,
         ns: Ns,
         from: Option<ModId>,
-        guard: &mut Vec<(ModId, String, bool)>,
+        guard: &mut Guard<'a>,
     ) -> Res {
-        let key = (module, name.to_owned(), ns == Ns::Type);
-        if guard.contains(&key) || guard.len() > 64 {
+        // What is found on the way to something else may have been cut short by the guard, so only whole answers are kept.
+        let is_whole = guard.is_empty();
+        if is_whole && let Some(known) = self.answers.name(module, name, ns, from) {
+            return known;
+        }
+        let key = (module, name, ns == Ns::Type);
+        if guard.names.contains(&key) || guard.names.len() > 64 {
             return Res::Unknown;
         }
-        guard.push(key);
-        let mut found = Res::Unknown;
-        if let Some(entries) = self.mods[module].entries.get(name) {
-            let visible: Vec<Entry> = entries
-                .iter()
-                .filter(|entry| self.sees(from, module, &entry.vis))
-                .cloned()
-                .collect();
-            found = self.pick(module, &visible, ns, guard);
-        }
+        guard.names.push(key);
+        let mut found = self.own_name(module, name, ns, from, guard);
         if found == Res::Unknown {
             found = self.through_globs(module, &self.mods[module].globs, name, ns, from, guard);
         }
-        guard.pop();
+        guard.names.pop();
         // std is declared in part only: what it lacks is std's all the same.
         if found == Res::Unknown
             && Some(self.mods[module].krate) == self.std_crate
             && self.mods[module].name != "prelude"
         {
-            return Res::External(format!("{}::{name}", self.module_path(module)));
+            found = Res::External(format!("{}::{name}", self.module_path(module)));
+        }
+        if is_whole {
+            self.answers
+                .keep_name(module, name, ns, from, found.clone());
         }
         found
+    }
+
+    /// A name that a module declares or imports by itself.
+    fn own_name<'a>(
+        &'a self,
+        module: ModId,
+        name: &'a str,
+        ns: Ns,
+        from: Option<ModId>,
+        guard: &mut Guard<'a>,
+    ) -> Res {
+        let Some(entries) = self.mods[module].entries.get(name) else {
+            return Res::Unknown;
+        };
+        let visible = entries
+            .iter()
+            .filter(|entry| self.sees(from, module, &entry.vis));
+        self.pick(module, visible, ns, guard)
     }
 
     fn sees(&self, from: Option<ModId>, module: ModId, vis: &Vis) -> bool {
@@ -286,12 +357,12 @@ impl World {
         }
     }
 
-    fn pick(
-        &self,
+    fn pick<'a>(
+        &'a self,
         module: ModId,
-        entries: &[Entry],
+        entries: impl Iterator<Item = &'a Entry>,
         ns: Ns,
-        guard: &mut Vec<(ModId, String, bool)>,
+        guard: &mut Guard<'a>,
     ) -> Res {
         let mut found = Res::Unknown;
         for entry in entries {
@@ -317,13 +388,13 @@ impl World {
     }
 
     /// Where a `use` leads.
-    fn follow(
-        &self,
+    fn follow<'a>(
+        &'a self,
         module: ModId,
         leading_colon: bool,
-        path: &[String],
+        path: &'a [String],
         ns: Ns,
-        guard: &mut Vec<(ModId, String, bool)>,
+        guard: &mut Guard<'a>,
     ) -> Res {
         let segs: Vec<&str> = path.iter().map(String::as_str).collect();
         let edition = self.crates[self.mods[module].krate].edition;
@@ -346,58 +417,93 @@ impl World {
         if n == segs.len() { res } else { Res::Unknown }
     }
 
-    fn through_globs(
-        &self,
+    /// A name that globs bring: all that they reach, each module once, as globs go in circles.
+    fn through_globs<'a>(
+        &'a self,
         module: ModId,
-        globs: &[Glob],
-        name: &str,
+        globs: &'a [Glob],
+        name: &'a str,
         ns: Ns,
         from: Option<ModId>,
-        guard: &mut Vec<(ModId, String, bool)>,
+        guard: &mut Guard<'a>,
     ) -> Res {
+        // Where one glob leads may hang on a second one, but not on a third: that would be every order of all globs.
+        if guard.globs.len() > 1 {
+            return Res::Unknown;
+        }
         let mut found = Res::Unknown;
-        for glob in globs {
-            if from.is_some() && !self.sees(from, module, &glob.vis) {
-                continue;
-            }
-            let target = self.follow(module, glob.leading_colon, &glob.path, Ns::Type, guard);
-            let res = match target {
-                Res::Mod(target) if target != module => {
-                    // A glob brings what is visible from where it stands.
-                    self.in_module_no_std(target, name, ns, Some(module), guard)
+        let mut seen: HashSet<(ModId, ModId)> = HashSet::new();
+        let mut open: Vec<(ModId, &'a [Glob], Option<ModId>)> = vec![(module, globs, from)];
+        while let Some((module, globs, from)) = open.pop() {
+            for glob in globs {
+                if from.is_some() && !self.sees(from, module, &glob.vis) {
+                    continue;
                 }
-                Res::Def(def) => match &self.defs[def].kind {
-                    DefKind::Enum { variants, .. } => variants
-                        .iter()
-                        .position(|variant| variant.name == name)
-                        .map_or(Res::Unknown, |n| Res::Variant(def, n)),
+                let res = match self.glob_target(module, glob, guard) {
+                    // A glob brings what is visible from where it stands.
+                    Res::Mod(target) if target != module => {
+                        if !seen.insert((target, module)) {
+                            continue;
+                        }
+                        let own = match guard.names.contains(&(target, name, ns == Ns::Type)) {
+                            true => continue,
+                            false => self.own_name(target, name, ns, Some(module), guard),
+                        };
+                        if own == Res::Unknown {
+                            open.push((target, &self.mods[target].globs, Some(module)));
+                        }
+                        own
+                    }
+                    Res::Def(def) => match &self.defs[def].kind {
+                        DefKind::Enum { variants, .. } => variants
+                            .iter()
+                            .position(|variant| variant.name == name)
+                            .map_or(Res::Unknown, |n| Res::Variant(def, n)),
+                        _ => Res::Unknown,
+                    },
                     _ => Res::Unknown,
-                },
-                _ => Res::Unknown,
-            };
-            if res == Res::Unknown || res == found {
-                continue;
+                };
+                if res == Res::Unknown || res == found {
+                    continue;
+                }
+                if found != Res::Unknown {
+                    return Res::Ambiguous;
+                }
+                found = res;
             }
-            if found != Res::Unknown {
-                return Res::Ambiguous;
-            }
-            found = res;
         }
         found
     }
 
-    fn in_module_no_std(
-        &self,
-        module: ModId,
-        name: &str,
-        ns: Ns,
-        from: Option<ModId>,
-        guard: &mut Vec<(ModId, String, bool)>,
-    ) -> Res {
-        match self.in_module(module, name, ns, from, guard) {
-            Res::External(_) if Some(self.mods[module].krate) == self.std_crate => Res::Unknown,
-            other => other,
+    /// What a glob takes everything from.
+    fn glob_target<'a>(&'a self, module: ModId, glob: &'a Glob, guard: &mut Guard<'a>) -> Res {
+        let at = (glob.file, glob.span, module);
+        // It may be reached by a name that the same glob would have to bring.
+        if guard.globs.contains(&at) {
+            return Res::Unknown;
         }
+        let is_whole = guard.globs.is_empty();
+        if is_whole && let Some(known) = self.answers.globs.borrow().get(&at) {
+            return known.clone();
+        }
+        guard.globs.push(at);
+        let found = if is_whole {
+            // Names that are looked up around this say nothing of where the glob leads.
+            let mut own = Guard {
+                names: vec![],
+                globs: std::mem::take(&mut guard.globs),
+            };
+            let found = self.follow(module, glob.leading_colon, &glob.path, Ns::Type, &mut own);
+            guard.globs = own.globs;
+            found
+        } else {
+            self.follow(module, glob.leading_colon, &glob.path, Ns::Type, guard)
+        };
+        guard.globs.pop();
+        if is_whole {
+            self.answers.globs.borrow_mut().insert(at, found.clone());
+        }
+        found
     }
 
     fn in_ns(&self, def: DefId, ns: Ns) -> bool {
@@ -417,7 +523,7 @@ impl World {
 
     /// A name in a module as code elsewhere would see it.
     pub fn name_in(&self, module: ModId, name: &str, ns: Ns, from: Option<ModId>) -> Res {
-        self.in_module(module, name, ns, from, &mut Vec::new())
+        self.in_module(module, name, ns, from, &mut Guard::default())
     }
 
     /// Follows aliases of types down to what they name, as far as they are plain.
