@@ -10,7 +10,9 @@ use std::path::Path;
 use codemod::rule::Migration;
 
 use crate::fixtures::{Case, all, unlike};
-use crate::support::{Files, GPU_REPLAY, MIGRATION, in_parallel, migration_text, run_with, text};
+use crate::support::{
+    Files, GPU_REPLAY, MIGRATION, UPGRADE, folder_of, in_parallel, migration_text, run_with, text,
+};
 
 /// Letters that stay, so that names sort among others as before.
 const PREFIX: usize = 3;
@@ -27,7 +29,9 @@ fn declared(document: &toml::Table) -> BTreeSet<String> {
     for (key, value) in document {
         match key.as_str() {
             "surface" | "delete_module" | "keep_module" | "retire_enum" | "retire_wrapper"
-            | "bracket_calls" | "distinctive" | "suggest" => {
+            | "bracket_calls" | "rename_item" | "rename_methods" | "move_methods"
+            | "now_fallible" | "now_infallible" | "drop_method" | "recast" | "wrap_value"
+            | "gone" | "distinctive" | "suggest" => {
                 strings(value, is_map(key), &mut |text| {
                     names.extend(
                         words(text)
@@ -49,7 +53,10 @@ fn declared(document: &toml::Table) -> BTreeSet<String> {
 
 /// Whether a table's keys are names, not words of the format.
 fn is_map(key: &str) -> bool {
-    ["rename", "always", "some", "gone", "suggest"].contains(&key)
+    [
+        "rename", "always", "some", "gone", "suggest", "methods", "variants", "renamed",
+    ]
+    .contains(&key)
 }
 
 /// Texts for people, and names of rules.
@@ -266,16 +273,29 @@ fn other_names_come_out_alike() {
 /// What the sources say outside of comments, doc comments and tests.
 #[test]
 fn no_source_of_the_engine_has_a_name_of_ours() {
-    let document: toml::Table = toml::from_str(&migration_text()).expect("well formed");
-    // Long enough to be nobody's by chance.
-    let names: BTreeSet<String> = declared(&document)
-        .into_iter()
-        .filter(|name| {
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for text in [
+        migration_text(),
+        std::fs::read_to_string(folder_of(UPGRADE).join("migration.toml")).expect("readable"),
+    ] {
+        let document: toml::Table = toml::from_str(&text).expect("well formed");
+        // Long enough to be nobody's by chance.
+        names.extend(declared(&document).into_iter().filter(|name| {
             name.len() >= 8
                 && (name.contains('_')
                     || name.chars().filter(char::is_ascii_uppercase).count() >= 2)
-        })
-        .collect();
+        }));
+    }
+    // A method of `Result` too.
+    names.remove("unwrap_err");
+    for name in [
+        "gen_range",
+        "thread_rng",
+        "StandardUniform",
+        "UniformSampler",
+    ] {
+        assert!(names.contains(name), "{name}");
+    }
     for name in ["ReplayBufferType", "BatchSample", "gpu_batch", "PhaseTimer"] {
         assert!(names.contains(name), "{name}");
     }
