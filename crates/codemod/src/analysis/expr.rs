@@ -632,7 +632,7 @@ impl Cx<'_> {
                 true,
             );
         }
-        // What an implemented trait has without a receiver: `Type::from_seed(seed)`.
+        // What an implemented trait has without a receiver: `Type::from_parts(parts)`.
         let found = world.trait_fn(&base, name, &self.bounds_of());
         if let Some((f, module)) = found {
             return self.fn_type(&f, module, &[], Some(base), path, true);

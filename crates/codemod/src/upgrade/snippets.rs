@@ -60,8 +60,14 @@ pub fn look(
 
 /// Whether a macro is used in the module alone that declares it: what it writes means the same then wherever it is used.
 fn is_of_module(cx: &Cx<'_>, scopes: &Scopes<'_>, module: ModId, name: &str) -> bool {
+    // One that is not exported is seen in its own crate alone.
+    let krate = cx.world.mods[module].krate;
     let elsewhere = cx.world.files.iter().enumerate().any(|(id, file)| {
         id != cx.id
+            && file
+                .contexts
+                .iter()
+                .any(|&other| cx.world.mods[other].krate == krate)
             && file
                 .parsed
                 .as_ref()

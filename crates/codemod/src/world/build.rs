@@ -640,9 +640,49 @@ impl World {
             }
             match ty {
                 Type::Adt(def, _) => self.impls_of.entry(def).or_default().push(id),
-                Type::Param(_) if self.impls[id].of_trait.is_some() => self.blankets.push(id),
+                Type::Param(_) => self.index_blanket(id),
                 _ => {}
             }
+        }
+        if from == 0 {
+            for (id, def) in self.defs.iter().enumerate() {
+                let DefKind::Trait { fns, .. } = &def.kind else {
+                    continue;
+                };
+                for f in fns.iter().filter(|f| f.sig.receiver.is_none()) {
+                    self.traits_with.entry(f.name.clone()).or_default().push(id);
+                }
+            }
+        }
+    }
+}
+
+impl World {
+    /// Sorts an implementation for a parameter by its trait, and by the methods that it gives.
+    fn index_blanket(&mut self, id: ImplId) {
+        let it = &self.impls[id];
+        let Some(def) = it
+            .of_trait
+            .as_ref()
+            .and_then(|path| self.trait_of(it.module, path))
+        else {
+            return;
+        };
+        let DefKind::Trait { fns, .. } = &self.defs[def].kind else {
+            return;
+        };
+        let mut names: Vec<String> = it
+            .fns
+            .iter()
+            .chain(fns)
+            .filter(|f| f.sig.receiver.is_some())
+            .map(|f| f.name.clone())
+            .collect();
+        names.sort();
+        names.dedup();
+        self.blankets_of.entry(def).or_default().push(id);
+        for name in names {
+            self.blankets_with.entry(name).or_default().push((id, def));
         }
     }
 }

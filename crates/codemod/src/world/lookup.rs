@@ -231,15 +231,8 @@ impl World {
         name: &str,
         bounds: &dyn Fn(&str) -> Vec<BoundType>,
     ) -> Option<MethodHit> {
-        for &id in &self.blankets {
+        for &(id, of_trait) in self.blankets_with.get(name)? {
             let it = &self.impls[id];
-            let Some(of_trait) = it
-                .of_trait
-                .as_ref()
-                .and_then(|path| self.trait_of(it.module, path))
-            else {
-                continue;
-            };
             let DefKind::Trait { fns, .. } = &self.defs[of_trait].kind else {
                 continue;
             };
@@ -338,13 +331,9 @@ impl World {
             _ => false,
         };
         direct
-            || self.blankets.iter().any(|&id| {
-                let it = &self.impls[id];
-                it.of_trait
-                    .as_ref()
-                    .and_then(|path| self.trait_of(it.module, path))
-                    == Some(of_trait)
-                    && self.fulfils(id, ty, bounds, depth + 1).is_some()
+            || self.blankets_of.get(&of_trait).is_some_and(|ids| {
+                ids.iter()
+                    .any(|&id| self.fulfils(id, ty, bounds, depth + 1).is_some())
             })
     }
 
@@ -581,7 +570,8 @@ impl World {
         name: &str,
         bounds: &dyn Fn(&str) -> Vec<BoundType>,
     ) -> Option<(FnDef, ModId)> {
-        self.defs.iter().enumerate().find_map(|(id, def)| {
+        self.traits_with.get(name)?.iter().find_map(|&id| {
+            let def = &self.defs[id];
             let DefKind::Trait { fns, .. } = &def.kind else {
                 return None;
             };

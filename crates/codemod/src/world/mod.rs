@@ -36,8 +36,12 @@ pub struct World {
     file_ids: HashMap<String, FileId>,
     /// Inherent and trait implementations by the definition that their self type heads in.
     impls_of: HashMap<DefId, Vec<ImplId>>,
-    /// Implementations for whatever fulfils their bounds: `impl<T: Bound> Trait for T`.
-    blankets: Vec<ImplId>,
+    /// Implementations for whatever fulfils their bounds, by trait: `impl<T: Bound> Trait for T`.
+    blankets_of: HashMap<DefId, Vec<ImplId>>,
+    /// Those with a method of a name, each with its trait.
+    blankets_with: HashMap<String, Vec<(ImplId, DefId)>>,
+    /// Traits that have an associated function of a name without a receiver.
+    traits_with: HashMap<String, Vec<DefId>>,
     by_canonical: HashMap<String, DefId>,
     std_crate: Option<CrateId>,
     /// A retired type to the one that takes its place: what the old one lacks is looked up there.
