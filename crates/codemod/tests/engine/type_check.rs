@@ -239,9 +239,13 @@ fn check_crate(
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
     {
         let spans = message["spans"].as_array().cloned().unwrap_or_default();
-        let Some(span) = spans.iter().find(|span| span["is_primary"] == true) else {
+        let Some(mut span) = spans.iter().find(|span| span["is_primary"] == true) else {
             continue;
         };
+        // What stands inside of a macro of the library is told where that is called.
+        while span["expansion"].is_object() {
+            span = &span["expansion"]["span"];
+        }
         let file = Path::new(span["file_name"].as_str().unwrap_or_default())
             .file_stem()
             .and_then(|stem| stem.to_str())
