@@ -19,13 +19,23 @@ pub struct Leftover {
     pub dead: bool,
 }
 
+/// Why a branch that is never taken stays, and what to do about it.
+const UNTYPED: (&str, &str) = (
+    "what stays does not say its type, what would go does",
+    "give the value its type, then run again",
+);
+
 impl<'a> Cx<'a> {
     /// Every leftover of the file, in order, none inside another.
     pub fn leftovers(&self) -> Vec<Leftover> {
         let mut out: Vec<Leftover> = Vec::new();
         self.impl_leftovers(&mut out);
         for expr in &self.nodes.exprs {
-            if let Some(found) = self.expr_leftover(expr) {
+            if let Some(mut found) = self.expr_leftover(expr) {
+                if !found.dead && self.is_held_for_its_type(found.span) {
+                    found.reason = UNTYPED.0.into();
+                    found.suggestion = Some(UNTYPED.1.into());
+                }
                 out.push(found);
             }
         }
@@ -556,24 +566,55 @@ impl<'a> Cx<'a> {
             if let Res::Variant(def, _) = found.res
                 && let Some(rule) = self.rules.enums.iter().find(|rule| rule.def == def)
             {
+                let (reason, hint) = if self.is_held_for_its_type(found.path.span) {
+                    UNTYPED
+                } else {
+                    (
+                        "a pattern of an enum that is gone could not be collapsed",
+                        "match on the value itself",
+                    )
+                };
                 out.push(self.leftover(
                     found.path.span,
                     &rule.spec.rule,
-                    "a pattern of an enum that is gone could not be collapsed",
-                    Some("match on the value itself".into()),
+                    reason,
+                    Some(hint.into()),
                     false,
                 ));
             } else if let Some(Retired::Wrapper(rule)) = self.retired_path(&found.path) {
-                let hint = rule.spec.gone.values().next().cloned();
+                let fields = self.text[found.path.span.hi..]
+                    .split('}')
+                    .next()
+                    .unwrap_or("");
+                // `weights: _` takes nothing.
+                let takes = |name: &str| {
+                    fields.split(',').map(str::trim).any(|field| {
+                        let (field, pat) = field.split_once(':').unwrap_or((field, ""));
+                        let field = field.rsplit(['{', ' ']).next().unwrap_or_default();
+                        field == name && pat.trim() != "_"
+                    })
+                };
+                let gone = rule.spec.gone.iter().find(|(name, _)| takes(name));
+                let name = &found.path.last().name.text;
+                let (reason, hint) = match gone {
+                    Some((_, hint)) => (
+                        format!("`{name}` is taken apart into fields that are gone"),
+                        hint.clone(),
+                    ),
+                    None => (
+                        format!(
+                            "`{}` is taken out of `{name}` and used in a way that is not an option's",
+                            rule.spec.payload
+                        ),
+                        "use the value itself".to_owned(),
+                    ),
+                };
                 out.push(self.leftover(
                     found.path.span,
                     &rule.spec.rule,
-                    format!(
-                        "`{}` is taken apart into fields that are gone",
-                        found.path.last().name.text
-                    ),
-                    hint,
-                    true,
+                    reason,
+                    Some(hint),
+                    gone.is_some(),
                 ));
             }
         }
@@ -645,16 +686,13 @@ impl<'a> Cx<'a> {
 
     // --- macros and attributes
 
-    /// Retired names among tokens that nobody parsed.
-    fn token_leftovers(&self, out: &mut Vec<Leftover>) {
-        let names: HashSet<&str> = self
-            .rules
-            .retired_types()
-            .map(|retired| retired.def())
-            .chain(self.rules.deleted_defs.keys().copied())
-            .map(|def| self.world.defs[def].name.as_str())
-            .collect();
-        let mut opaque: Vec<(Span, String, bool)> = Vec::new();
+    pub fn unread_spans(&self) -> Vec<Span> {
+        self.unread().into_iter().map(|(span, _)| span).collect()
+    }
+
+    /// Stretches of tokens that nobody parsed, each with words for where it is.
+    fn unread(&self) -> Vec<(Span, String)> {
+        let mut opaque: Vec<(Span, String)> = Vec::new();
         for expr in &self.nodes.exprs {
             if let ExprKind::Macro(mac) = &expr.kind
                 && matches!(mac.args, MacroArgs::Opaque)
@@ -676,14 +714,13 @@ impl<'a> Cx<'a> {
                         "in the arguments of `{}!`, which this tool cannot read",
                         mac.path.last().name.text
                     ),
-                    true,
                 ));
             }
         }
         for (item, _) in &self.nodes.items {
             match &item.kind {
                 ItemKind::MacroRules { body } => {
-                    opaque.push((*body, "in the body of a `macro_rules!`".into(), false))
+                    opaque.push((*body, "in the body of a `macro_rules!`".into()))
                 }
                 ItemKind::MacroCall(mac) if mac.path.last().name.text != "include" => {
                     opaque.push((
@@ -692,19 +729,29 @@ impl<'a> Cx<'a> {
                             "in the arguments of `{}!`, which this tool cannot read",
                             mac.path.last().name.text
                         ),
-                        true,
                     ));
                 }
-                ItemKind::Other => opaque.push((
-                    item.span,
-                    "in syntax that the parser does not know".into(),
-                    false,
-                )),
+                ItemKind::Other => {
+                    opaque.push((item.span, "in syntax that the parser does not know".into()))
+                }
                 _ => {}
             }
         }
+        opaque
+    }
+
+    /// Retired names among tokens that nobody parsed.
+    fn token_leftovers(&self, out: &mut Vec<Leftover>) {
+        let names: HashSet<&str> = self
+            .rules
+            .retired_types()
+            .map(|retired| retired.def())
+            .chain(self.rules.deleted_defs.keys().copied())
+            .map(|def| self.world.defs[def].name.as_str())
+            .collect();
+        let opaque = self.unread();
         // Names of imports decide whether a name in a macro may be ours; the distinctive ones stand for themselves.
-        for (span, place, _) in opaque {
+        for (span, place) in opaque {
             let found: Vec<&crate::syntax::Name> = self
                 .file
                 .idents
@@ -724,7 +771,9 @@ impl<'a> Cx<'a> {
                 if !lines.insert(line) {
                     continue;
                 }
-                let rule = if distinctive {
+                let rule = if alias {
+                    self.rule_of_alias(text)
+                } else if distinctive {
                     self.rule_of_name(text)
                 } else {
                     self.rule_named(text)
@@ -856,6 +905,24 @@ impl<'a> Cx<'a> {
                 }
             }
             _ => false,
+        }
+    }
+
+    fn rule_of_alias(&self, name: &str) -> String {
+        let found = self.root_module().map(|module| {
+            self.world.unalias(self.world.name_in(
+                module,
+                name,
+                crate::world::Ns::Type,
+                Some(module),
+            ))
+        });
+        match found {
+            Some(Res::Def(def)) => self
+                .rules
+                .retired_def(def)
+                .map_or(String::new(), |retired| retired.rule().to_owned()),
+            _ => String::new(),
         }
     }
 

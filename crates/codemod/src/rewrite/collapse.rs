@@ -225,11 +225,21 @@ impl<'a> Cx<'a> {
         if outs.iter().any(|out| matches!(out.kind, Kind::Blocked)) {
             return None;
         }
-        let live: Vec<usize> = (0..arms.len())
+        let mut live: Vec<usize> = (0..arms.len())
             .filter(|&at| !matches!(outs[at].kind, Kind::Never))
             .collect();
         let first = *live.first()?;
         let has_cfg = |at: usize| arms[at].attrs.iter().any(|attr| attr.path == "cfg");
+        // Behind an arm that is always taken, whatever is configured, nothing is.
+        let always = |at: usize| {
+            matches!(outs[at].kind, Kind::Always(_)) && arms[at].guard.is_none() && !has_cfg(at)
+        };
+        if let Some(last) = live.iter().position(|&at| always(at)) {
+            live.truncate(last + 1);
+        }
+        if self.arms_lose_type(expr, arms, &live) {
+            return None;
+        }
         if live.iter().any(|&at| has_cfg(at)) {
             return self.keep_match(scrutinee, &subject, arms, &outs, &live, braces, &rule);
         }
@@ -473,9 +483,33 @@ impl<'a> Cx<'a> {
                 dead.push(at);
             }
         }
+        let cases_before = unreachable_cases(self, arms, None);
+        let cases: Vec<(usize, usize)> = if not_cfgs.is_empty() {
+            unreachable_cases(self, arms, Some(outs))
+                .into_iter()
+                .filter(|case| !cases_before.contains(case))
+                .collect()
+        } else {
+            vec![]
+        };
         for at in 0..arms.len() {
             if dead.contains(&at) {
                 edits.push(Edit::new(self.arm_extent(arms, at, braces), "", rule));
+            } else if cases.iter().any(|(arm, _)| *arm == at) {
+                let crate::syntax::PatKind::Or(all) = &arms[at].pat.kind else {
+                    continue;
+                };
+                let left: Vec<String> = all
+                    .iter()
+                    .enumerate()
+                    .filter(|(nth, _)| !cases.contains(&(at, *nth)))
+                    .map(|(_, case)| self.pat(case, Some(subject)))
+                    .filter(|out| !matches!(out.kind, Kind::Never))
+                    .map(|out| out.text)
+                    .collect();
+                if !left.is_empty() {
+                    edits.push(Edit::new(arms[at].pat.span, left.join(" | "), rule));
+                }
             } else if outs[at].changed && outs[at].text != self.src(arms[at].pat.span) {
                 edits.push(Edit::new(arms[at].pat.span, outs[at].text.clone(), rule));
             }
@@ -703,7 +737,12 @@ impl<'a> Cx<'a> {
     ) -> Option<EditGroup> {
         let links = self.links(cond);
         let (edits, lets, rule, n_left) = match self.chain(&links, then)? {
-            Chain::Never(rule) => return self.if_false(expr, alt, &rule),
+            Chain::Never(rule) => {
+                if self.loses_to_else(expr, then, alt, false) {
+                    return None;
+                }
+                return self.if_false(expr, alt, &rule);
+            }
             Chain::Changed {
                 edits,
                 lets,
@@ -712,6 +751,9 @@ impl<'a> Cx<'a> {
             } => (edits, lets, rule, n_left),
         };
         if n_left == 0 {
+            if self.loses_to_else(expr, then, alt, true) {
+                return None;
+            }
             let pairs: Vec<(Span, String)> = edits
                 .into_iter()
                 .map(|edit| (edit.span, edit.text))
@@ -1059,6 +1101,41 @@ fn unreachable(cx: &Cx<'_>, arms: &[Arm], outs: Option<&[PatOut]>) -> Vec<usize>
     out
 }
 
+/// Alternatives of an arm's pattern that earlier arms and alternatives leave nothing for: arm and place in it.
+fn unreachable_cases(cx: &Cx<'_>, arms: &[Arm], outs: Option<&[PatOut]>) -> Vec<(usize, usize)> {
+    let mut seen: Vec<Vec<Simple>> = Vec::new();
+    let mut out = Vec::new();
+    for (at, arm) in arms.iter().enumerate() {
+        if outs.is_some_and(|outs| matches!(outs[at].kind, Kind::Never)) {
+            continue;
+        }
+        let has_cfg = arm.attrs.iter().any(|attr| attr.path == "cfg");
+        let counts = arm.guard.is_none() && !has_cfg;
+        let crate::syntax::PatKind::Or(cases) = &arm.pat.kind else {
+            if counts {
+                seen.push(vec![simplify(cx, &arm.pat, outs.is_some())]);
+            }
+            continue;
+        };
+        let mut inside = seen.clone();
+        for (nth, case) in cases.iter().enumerate() {
+            if outs.is_some() && matches!(cx.pat_kind(case), Kind::Never) {
+                continue;
+            }
+            let simple = simplify(cx, case, outs.is_some());
+            if useful(&inside, std::slice::from_ref(&simple)) {
+                inside.push(vec![simple]);
+            } else {
+                out.push((at, nth));
+            }
+        }
+        if counts {
+            seen = inside;
+        }
+    }
+    out
+}
+
 /// A pattern reduced to constructors; Maranget, "Warnings for pattern matching" (2007).
 #[derive(Debug, Clone)]
 enum Simple {
@@ -1249,6 +1326,7 @@ impl<'a> Cx<'a> {
         // Only whether a variant is gone is asked.
         match &pat.kind {
             crate::syntax::PatKind::Path(path)
+            | crate::syntax::PatKind::Struct { path, .. }
             | crate::syntax::PatKind::TupleStruct { path, .. } => {
                 match self.an.path(path).map(|found| found.res.clone()) {
                     Some(crate::world::Res::Variant(def, at))

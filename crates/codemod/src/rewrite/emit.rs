@@ -285,7 +285,12 @@ impl<'a> Cx<'a> {
         if let Some(after) = &rest.after
             && !last.is_empty()
         {
-            last.push(' ');
+            if last.lines().last().is_some_and(|line| line.contains("//")) {
+                last.push_str(eol);
+                last.push_str(&indent);
+            } else {
+                last.push(' ');
+            }
             last.push_str(after);
         }
         if !last.is_empty() {
@@ -496,8 +501,13 @@ impl<'a> Cx<'a> {
             }
         }
         if let (Some(after), Some(last)) = (&rest.after, lines.last_mut()) {
-            last.push(' ');
-            last.push_str(after);
+            let ends_in_comment = last.lines().last().is_some_and(|line| line.contains("//"));
+            if ends_in_comment {
+                lines.push(after.clone());
+            } else {
+                last.push(' ');
+                last.push_str(after);
+            }
         }
         if lines.is_empty() {
             return "{}".into();

@@ -52,6 +52,7 @@ impl<'a> Cx<'a> {
                 let value = self.constant(inner)?;
                 self.edit(expr.span, (!value).to_string(), RULE)
             }
+            ExprKind::Try(inner) => self.try_of_ok(expr, inner),
             ExprKind::Paren(inner) => {
                 let value = self.constant(inner)?;
                 self.edit(expr.span, value.to_string(), RULE)
@@ -110,6 +111,14 @@ impl<'a> Cx<'a> {
                 alt: Some(alt),
                 ..
             } if self.constant(cond).is_none() => self.else_if(alt),
+            ExprKind::If {
+                cond, then, alt, ..
+            } if self
+                .constant(cond)
+                .is_some_and(|value| self.loses_to_else(expr, then, alt.as_deref(), value)) =>
+            {
+                None
+            }
             ExprKind::If {
                 cond, then, alt, ..
             } => match self.constant(cond)? {
@@ -279,6 +288,40 @@ impl<'a> Cx<'a> {
             } => self.unwrap_block(expr, block),
             _ => None,
         }
+    }
+
+    /// `Ok(x)?` since this run: it says no type of an error any more, and nothing can fail.
+    fn try_of_ok(&self, expr: &'a Expr, inner: &'a Expr) -> Option<EditGroup> {
+        let ExprKind::Call { callee, args } = &inner.kind else {
+            return None;
+        };
+        let (ExprKind::Path(path), [arg]) = (&callee.kind, &args[..]) else {
+            return None;
+        };
+        let is_ok = path.segs.len() == 1 && matches!(path.last().name.text.as_str(), "Ok" | "Some");
+        let mark = self.rope.exact_origin(expr.span.hi - 1)?;
+        let is_theirs = self.rope.original()[..mark].trim_end().ends_with(')')
+            && self
+                .rope
+                .exact_origin(inner.span.hi - 1)
+                .is_some_and(|close| {
+                    close < mark && self.rope.original()[close + 1..mark].trim().is_empty()
+                });
+        let room = [
+            Span::new(callee.span.hi, arg.span.lo),
+            Span::new(arg.span.hi, expr.span.hi),
+        ];
+        if !is_ok
+            || is_theirs
+            || room
+                .iter()
+                .any(|span| !trivia::comments(self.text, *span).is_empty())
+        {
+            return None;
+        }
+        let block_like = nodes::is_block_like(arg);
+        let text = self.fit(expr, self.src(arg.span).to_owned(), prec(arg), block_like);
+        self.edit(expr.span, text, RULE)
     }
 
     /// `match true { true => a, false => b }`, by the arm that is taken.

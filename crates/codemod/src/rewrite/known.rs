@@ -94,7 +94,7 @@ pub enum Red {
     Bool(bool, String),
 }
 
-const OPTION_METHODS: &[&str] = &[
+pub const OPTION_METHODS: &[&str] = &[
     "unwrap",
     "expect",
     "unwrap_or",
@@ -135,6 +135,8 @@ impl<'a> Cx<'a> {
     /// Parentheses, `&` and `*` taken off.
     pub fn strip<'e>(&self, expr: &'e Expr) -> &'e Expr {
         match &expr.kind {
+            // A raw pointer is not followed by itself.
+            ExprKind::Deref(inner) if matches!(self.an.ty(inner), Type::Ptr(_)) => expr,
             ExprKind::Paren(inner) | ExprKind::Ref { inner, .. } | ExprKind::Deref(inner) => {
                 self.strip(inner)
             }
@@ -1113,7 +1115,16 @@ impl<'a> Cx<'a> {
                 {
                     return self.edit(expr.span, self.src(inner.span), &rule);
                 }
-                let value = self.value_code(&payload, true).text;
+                let value = match &payload.ty {
+                    // The accessor looked through one reference more.
+                    Type::Ref(false, inner)
+                        if payload.mode == Mode::Ref
+                            && matches!(&**inner, Type::Ref(false, inner) if self.is_retired_itself(inner)) =>
+                    {
+                        format!("*{}", payload.base.at_least(Prec::Unary))
+                    }
+                    _ => self.value_code(&payload, true).text,
+                };
                 (Code::tight(format!("Some({value})")), rule)
             }
             Red::SomeCode(..) | Red::Ok(_) | Red::OkCode(..)
@@ -1347,6 +1358,11 @@ impl<'a> Cx<'a> {
         let clones = matches!(&pat.kind, PatKind::Ident { name, by_ref: false, .. } if inner == format!("{}.clone()", name.text));
         if clones && method.text == "filter_map" {
             return self.edit(Span::new(method.span.lo, parens.hi), "cloned()", rule);
+        }
+        // `filter_map(|x| Some(*x))`
+        let copies = matches!(&pat.kind, PatKind::Ident { name, by_ref: false, .. } if inner == format!("*{}", name.text));
+        if copies {
+            return self.edit(Span::new(method.span.lo, parens.hi), "copied()", rule);
         }
         if is_identity {
             // From the receiver's end, so that a line of its own goes whole.

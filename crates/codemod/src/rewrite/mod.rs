@@ -7,6 +7,7 @@
 pub mod collapse;
 pub mod emit;
 pub mod fold;
+pub mod giver;
 pub mod known;
 pub mod nodes;
 pub mod pats;

@@ -187,6 +187,18 @@ impl<'a> Cx<'a> {
             }
             PatKind::Path(path) => self.path_pat(path, &[], text, subject),
             PatKind::TupleStruct { path, elems } => self.path_pat(path, elems, text, subject),
+            // `Variant { .. }` and `Variant { 0: name }`.
+            PatKind::Struct { path, fields, .. } if self.is_enums_variant(path) => {
+                let elems: Option<&'a [Pat]> = match &fields[..] {
+                    [] => Some(&[]),
+                    [only] if only.name.text == "0" => Some(std::slice::from_ref(&only.pat)),
+                    _ => None,
+                };
+                match elems {
+                    Some(elems) => self.path_pat(path, elems, text, subject),
+                    None => PatOut::new(Kind::Blocked, text),
+                }
+            }
             PatKind::Struct { path, fields, .. } => {
                 let own = match self.struct_rule(path) {
                     Some(rule) => rule,
@@ -312,6 +324,33 @@ impl<'a> Cx<'a> {
         }
     }
 
+    /// Whether a use only asks an option for what is in it; handed on, it has to stay one.
+    fn asks_an_option(&self, used: Option<crate::syntax::ExprId>) -> bool {
+        let Some(expr) = used.and_then(|id| self.nodes.by_id.get(&id)) else {
+            return false;
+        };
+        match self.nodes.parent(expr) {
+            Some(Parent::Expr(outer)) => match &outer.kind {
+                ExprKind::Paren(_) | ExprKind::Ref { .. } => self.asks_an_option(Some(outer.id)),
+                ExprKind::MethodCall { recv, method, .. } => {
+                    recv.id == expr.id && known::OPTION_METHODS.contains(&method.text.as_str())
+                }
+                ExprKind::Match { scrutinee, .. } => scrutinee.id == expr.id,
+                ExprKind::Let { .. } | ExprKind::Try(_) => true,
+                ExprKind::Macro(mac) => {
+                    matches!(mac.args, crate::syntax::MacroArgs::Matches { .. })
+                }
+                _ => false,
+            },
+            // `let Some(gpu) = gpu_batch else { … }`
+            Some(Parent::Init { stmt, .. }) => {
+                !matches!(&stmt.kind, crate::syntax::StmtKind::Let { pat, .. }
+                if matches!(pat.kind, PatKind::Ident { .. }))
+            }
+            _ => false,
+        }
+    }
+
     /// What stands for the wrapper's payload field: `Some(g)`, `g`, `None`.
     fn payload_pat(&self, pat: &'a Pat, payload: Option<Payload>) -> PatOut {
         match &pat.kind {
@@ -324,6 +363,10 @@ impl<'a> Cx<'a> {
                 let Some(&local) = self.an.bound_at.get(&name.span.lo) else {
                     return PatOut::new(Kind::Blocked, "");
                 };
+                let uses = &self.an.locals[local].uses;
+                if !uses.iter().all(|at| self.asks_an_option(at.expr)) {
+                    return PatOut::new(Kind::Blocked, "");
+                }
                 let text = if *by_ref {
                     format!("ref {}", name.text)
                 } else {
@@ -372,6 +415,14 @@ impl<'a> Cx<'a> {
             Res::Variant(def, n) => {
                 n == at && Some(def) == self.world.canonical("std::option::Option")
             }
+            _ => false,
+        })
+    }
+
+    /// Whether a path names a variant of an enum that is gone.
+    fn is_enums_variant(&self, path: &Path) -> bool {
+        self.an.path(path).is_some_and(|found| match found.res {
+            Res::Variant(def, _) => self.rules.enums.iter().any(|rule| rule.def == def),
             _ => false,
         })
     }
