@@ -32,7 +32,7 @@ impl<'a> Cx<'a> {
         }
         match self.world.name_in(module, name, Ns::Type, Some(module)) {
             Res::Def(def) if def == new => Written::Bare(name.clone()),
-            Res::Unknown => Written::Import(name.clone()),
+            Res::Unknown if !self.world.declares(module, name) => Written::Import(name.clone()),
             _ => Written::Path(self.full_path(module, new)),
         }
     }

@@ -113,7 +113,7 @@ fn run(tree: &Tree, migrations: &[Migration], options: &PlanOptions) -> Result<P
         let mut records: Vec<Record> = found.records.clone();
         let mut changes = Vec::new();
         manifests::upgrade(tree, &found, migrations, &mut changes, &mut records);
-        records.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
+        sort(&mut records);
         changes.sort_by(|a, b| a.path().cmp(b.path()));
         let unchanged = found.n_files - changes.len().min(found.n_files);
         Plan {
@@ -197,13 +197,7 @@ fn over(
     let mut changes = records::changes(&session, found);
     manifests::follow(tree, found, &session, &deleted, &mut changes, &mut records);
     manifests::upgrade(tree, found, migrations, &mut changes, &mut records);
-    // A fragment is analysed once for each place; the same thing is said once.
-    records.sort_by(|a, b| {
-        a.sort_key()
-            .cmp(&b.sort_key())
-            .then_with(|| a.reason.cmp(&b.reason))
-    });
-    records.dedup();
+    sort(&mut records);
     changes.sort_by(|a, b| a.path().cmp(b.path()));
     let unchanged = found.n_files - changes.len().min(found.n_files);
     Ok(Plan {
@@ -212,6 +206,16 @@ fn over(
         unchanged,
         examined: None,
     })
+}
+
+/// In the order of the report. A fragment is analysed once for each place; the same thing is said once.
+fn sort(records: &mut Vec<Record>) {
+    records.sort_by(|a, b| {
+        a.sort_key()
+            .cmp(&b.sort_key())
+            .then_with(|| a.reason.cmp(&b.reason))
+    });
+    records.dedup();
 }
 
 /// The files of a run, each with what may be done to it.
@@ -604,11 +608,11 @@ fn lay_out(
             .collect();
         crate::layout::lay_out(&files)
     };
-    let mut unknown = 0;
+    let mut unknown: Vec<usize> = Vec::new();
     for (&at, outcome) in changed.iter().zip(outcomes) {
         match outcome {
             crate::layout::Outcome::AsItIs => {}
-            crate::layout::Outcome::Unknown => unknown += 1,
+            crate::layout::Outcome::Unknown => unknown.push(at),
             crate::layout::Outcome::Formatted(text) => {
                 let whole = Span::new(0, session.works[at].rope.text().len());
                 session.apply(at, &[EditGroup::one(Edit::new(whole, text, "layout"))])?;
@@ -616,11 +620,14 @@ fn lay_out(
         }
     }
     let mut records = Vec::new();
-    if unknown > 0 {
+    if let Some(&first) = unknown.first() {
         let mut record = sources::file_record(
             crate::record::RecordKind::Note,
-            "Cargo.toml",
-            &format!("the layout of {unknown} changed files could not be checked by rustfmt"),
+            &session.works[first].path,
+            &format!(
+                "the layout of {} changed files could not be checked by rustfmt",
+                unknown.len()
+            ),
             Some("run `cargo fmt` where the tree is kept formatted"),
         );
         record.rule = "layout".into();

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::count_idents;
 use crate::edit::{Edit, EditGroup};
-use crate::rewrite::Cx;
+use crate::rewrite::{Cx, Retired};
 use crate::syntax::trivia::{self, indent_of, line_end, line_start, next_line, starts_line};
 use crate::syntax::{Binds, Block, Item, ItemKind, Span, StmtKind, UseKind, UseLeaf, UseTree, Vis};
 use crate::world::{DefId, ModId, Ns, Res, Scope};
@@ -242,7 +242,37 @@ pub fn edit_imports(
         };
         scope_edits(cx, scope, &was, &now, used_elsewhere, &all, &mut out);
     }
+    close_gaps(cx.text, &mut out);
     out
+}
+
+/// Where the first lines of a block go together, the blank line behind the last of them goes as well.
+fn close_gaps(text: &str, groups: &mut [EditGroup]) {
+    let mut gone: Vec<(Span, usize)> = groups
+        .iter()
+        .enumerate()
+        .filter_map(|(at, group)| match &group.edits[..] {
+            [only] if only.text.is_empty() && starts_line(text, only.span.lo) => {
+                Some((only.span, at))
+            }
+            _ => None,
+        })
+        .collect();
+    gone.sort();
+    let mut first = 0;
+    while first < gone.len() {
+        let mut last = first;
+        while last + 1 < gone.len() && gone[last].0.hi == gone[last + 1].0.lo {
+            last += 1;
+        }
+        let (lo, hi) = (gone[first].0.lo, gone[last].0.hi);
+        let above = text[..lo].strip_suffix('\n').unwrap_or_default();
+        let is_blank = hi < text.len() && text[hi..line_end(text, hi)].trim().is_empty();
+        if last > first && is_blank && above.trim_end_matches('\r').ends_with('{') {
+            groups[gone[last].1].edits[0].span.hi = next_line(text, hi);
+        }
+        first = last + 1;
+    }
 }
 
 fn scope_edits(
@@ -365,7 +395,12 @@ fn scope_edits(
                 }
             }
             Res::Def(def) if rules.deleted_defs.contains_key(def) => {
-                if now.contains_key(&leaf.name) {
+                // What is left below sees it through this import.
+                let below = !is_pub
+                    && !scope.is_block
+                    && (left_below(cx, &inner_scopes, &leaf.name)
+                        || named_by_super(cx, &inner_scopes, &leaf.name));
+                if now.contains_key(&leaf.name) || below {
                     Op::Keep
                 } else {
                     Op::Remove
@@ -398,11 +433,33 @@ fn scope_edits(
                     Op::Remove
                 }
             }
+            Res::Mod(target) if leaf.is_glob => {
+                let is_plain =
+                    !is_pub && !leaf.has_cfg && !scope.is_block && scope.holes.is_empty();
+                let lost = is_plain
+                    && glob_brings(cx, scope, *target, was)
+                    && !glob_brings(cx, scope, *target, now);
+                if lost && !used_elsewhere(scope.module, "") {
+                    Op::Remove
+                } else {
+                    Op::Keep
+                }
+            }
             _ if leaf.is_glob => Op::Keep,
-            Res::Def(def)
-                if matches!(world.defs[*def].kind, crate::world::DefKind::Trait { .. }) =>
-            {
-                Op::Keep
+            Res::Def(def) if trait_fns(cx, *def).is_some() => {
+                // Through its name, or by one of its methods.
+                let fns = trait_fns(cx, *def).unwrap_or_default();
+                let uses = |names: &HashMap<String, usize>| {
+                    names.contains_key(&leaf.name)
+                        || fns.iter().any(|name| names.contains_key(*name))
+                };
+                let is_plain = !is_pub && !leaf.has_cfg && scope.holes.is_empty();
+                let is_taken_from_here = used_elsewhere(scope.module, &leaf.name);
+                if is_plain && uses(was) && !uses(now) && !is_taken_from_here {
+                    Op::Remove
+                } else {
+                    Op::Keep
+                }
             }
             _ => {
                 // Somebody else's import: it goes only if this run took its last use.
@@ -463,6 +520,61 @@ fn scope_edits(
             }
         }
     }
+}
+
+/// The methods of a trait; a trait without any is used by its name alone.
+fn trait_fns<'w>(cx: &Cx<'w>, def: DefId) -> Option<Vec<&'w str>> {
+    match &cx.world.defs[def].kind {
+        crate::world::DefKind::Trait { fns, .. } => {
+            Some(fns.iter().map(|f| f.name.as_str()).collect())
+        }
+        _ => None,
+    }
+}
+
+/// Whether a glob may bring something to names that stand in a scope.
+///
+/// Says yes where it cannot be told: of modules with globs of their own, and of traits whose methods are not known.
+fn glob_brings(
+    cx: &Cx<'_>,
+    scope: &UseScope<'_>,
+    target: ModId,
+    names: &HashMap<String, usize>,
+) -> bool {
+    let world = cx.world;
+    let module = &world.mods[target];
+    let is_opaque = |text: &str| {
+        // What a format string captures is no token.
+        scope.region.text(cx.text).contains(&format!("{{{text}"))
+    };
+    !module.globs.is_empty()
+        || module.entries.iter().any(|(name, entries)| {
+            if names.contains_key(name) || is_opaque(name) {
+                return true;
+            }
+            entries.iter().any(|entry| match &entry.kind {
+                crate::world::EntryKind::Mod(_) => false,
+                crate::world::EntryKind::Def(def) => trait_fns(cx, *def)
+                    .is_some_and(|fns| fns.iter().any(|name| names.contains_key(*name))),
+                crate::world::EntryKind::Use { .. } => {
+                    match world.name_in(target, name, Ns::Type, Some(scope.module)) {
+                        Res::Def(def) => {
+                            let renamed = world
+                                .successor(def)
+                                .is_some_and(|new| names.contains_key(&world.defs[new].name));
+                            renamed
+                                || trait_fns(cx, def).is_some_and(|fns| {
+                                    fns.iter().any(|name| names.contains_key(*name))
+                                })
+                        }
+                        Res::External(_) | Res::Unknown | Res::Ambiguous => {
+                            name.starts_with(char::is_uppercase) || name == "_"
+                        }
+                        _ => false,
+                    }
+                }
+            })
+        })
 }
 
 /// A leaf that names something retired, or the variants of it.
@@ -526,20 +638,45 @@ fn names_seen_inside<'f>(
     names
 }
 
-/// Whether something without a counterpart is still named through an alias.
+/// Whether a variant or a function of what is retired is still named through an alias.
 fn named_by_a_site(cx: &Cx<'_>, alias: &str) -> bool {
+    // Among tokens that nobody parsed, which are reported.
+    let in_tokens = cx.file.idents.iter().any(|ident| {
+        ident.text == alias
+            && cx
+                .unread_spans()
+                .iter()
+                .any(|span| span.contains(ident.span))
+    });
+    if in_tokens {
+        return true;
+    }
     cx.an.paths.values().any(|found| {
-        let gone = match found.res {
+        let is_left = match found.res {
             Res::Variant(def, _) => cx.rules.retired_def(def).is_some(),
-            Res::Def(def) => {
-                found.path.segs.len() == found.taken + 1
-                    && cx.rules.enums.iter().any(|rule| {
-                        rule.def == def && rule.spec.gone.contains_key(&found.path.last().name.text)
+            Res::Def(def) if found.path.segs.len() == found.taken + 1 => {
+                let name = &found.path.last().name.text;
+                cx.rules
+                    .retired_def(def)
+                    .is_some_and(|retired| match retired {
+                        Retired::Enum(rule) => {
+                            let spec = &rule.spec;
+                            spec.gone.contains_key(name)
+                                || spec.unwrap.contains(name)
+                                || spec.some.contains_key(name)
+                                || spec.always.contains_key(name)
+                        }
+                        Retired::Wrapper(rule) => {
+                            let spec = &rule.spec;
+                            spec.gone.contains_key(name)
+                                || spec.unwrap.contains(name)
+                                || spec.always.contains_key(name)
+                        }
                     })
             }
             _ => false,
         };
-        gone && found.path.segs.len() > 1 && found.path.segs[0].name.text == alias
+        is_left && found.path.segs.len() > 1 && found.path.segs[0].name.text == alias
     })
 }
 
@@ -621,6 +758,15 @@ fn parent_brings(cx: &Cx<'_>, scope: &UseScope<'_>, name: &str, all: &[UseScope<
     })
 }
 
+/// Whether a module below names it as `super::Name`.
+fn named_by_super(cx: &Cx<'_>, inner: &[&UseScope<'_>], name: &str) -> bool {
+    cx.file.idents.iter().any(|ident| {
+        ident.text == name
+            && cx.text[..ident.span.lo].ends_with("super::")
+            && inner.iter().any(|scope| scope.region.contains(ident.span))
+    })
+}
+
 fn variants_left(cx: &Cx<'_>, def: DefId, now: &HashMap<String, usize>) -> bool {
     match &cx.world.defs[def].kind {
         crate::world::DefKind::Enum { variants, .. } => variants
@@ -657,10 +803,11 @@ fn brought_otherwise(
 
 /// Whether a module, as `from` sees it, has something else of the new name.
 fn is_taken(cx: &Cx<'_>, module: ModId, new: DefId, from: ModId) -> bool {
-    let found = cx
-        .world
-        .name_in(module, &cx.world.defs[new].name, Ns::Type, Some(from));
-    found != Res::Unknown && found != Res::Def(new)
+    let name = &cx.world.defs[new].name;
+    match cx.world.name_in(module, name, Ns::Type, Some(from)) {
+        Res::Unknown => cx.world.declares(module, name),
+        found => found != Res::Def(new),
+    }
 }
 
 /// How a leaf's path changes when its item is replaced by `new`.

@@ -526,6 +526,16 @@ impl World {
         self.in_module(module, name, ns, from, &mut Guard::default())
     }
 
+    /// Whether a module itself brings a name into scope, be it known what that is or not.
+    pub fn declares(&self, module: ModId, name: &str) -> bool {
+        let entries = self.mods[module].entries.get(name);
+        entries.is_some_and(|entries| {
+            entries
+                .iter()
+                .any(|entry| matches!(entry.kind, EntryKind::Use { .. }))
+        })
+    }
+
     /// Follows aliases of types down to what they name, as far as they are plain.
     pub fn unalias(&self, res: Res) -> Res {
         let mut res = res;
