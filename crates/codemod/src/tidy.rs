@@ -127,10 +127,9 @@ fn drop_local(cx: &Cx<'_>, id: usize) -> Option<EditGroup> {
                     .delete_stmt(at.stmt, at.block, at.at, RULE)
                     .map(EditGroup::one),
                 Some(init) => {
-                    // A lock that is bound to nothing is let go at once, and the compiler refuses that.
-                    if is_guard(cx, cx.an.ty(init)) {
-                        let text = format!("drop({});", cx.src(init.span));
-                        return cx.edit(at.stmt.span, text, RULE);
+                    // Bound to nothing, it would be let go at once: a lock, or a batch that others wait for.
+                    if cx.drop_is_seen(cx.an.ty(init)) {
+                        return underscore(cx, local.span, false);
                     }
                     cx.edit(pat.span, "_", RULE)
                 }
@@ -140,16 +139,6 @@ fn drop_local(cx: &Cx<'_>, id: usize) -> Option<EditGroup> {
             underscore(cx, local.span, in_shorthand(cx, local.span))
         }
         LocalKind::SelfParam => None,
-    }
-}
-
-fn is_guard(cx: &Cx<'_>, ty: &Type) -> bool {
-    match ty {
-        Type::Adt(def, _) => matches!(
-            cx.world.defs[*def].name.as_str(),
-            "MutexGuard" | "RwLockReadGuard" | "RwLockWriteGuard"
-        ),
-        _ => false,
     }
 }
 
@@ -185,7 +174,7 @@ fn underscore(cx: &Cx<'_>, span: Span, shorthand: bool) -> Option<EditGroup> {
     let text = if shorthand {
         format!("{name}: _")
     } else {
-        format!("_{}", name.trim_start_matches("r#"))
+        cx.free_name(&format!("_{}", name.trim_start_matches("r#")), span)
     };
     // `mut` in front has no purpose either.
     let head = cx.text[..span.lo].trim_end();

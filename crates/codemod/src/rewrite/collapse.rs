@@ -49,6 +49,24 @@ impl<'a> Cx<'a> {
         let mut lets = Vec::new();
         let mut edits = Vec::new();
         let mut used_subject = false;
+        if let Subject::Tuple(_) = subject {
+            // Several things are evaluated, in their order: one `let` of the whole does that.
+            let doing = effectful(subject);
+            let bound = |payload: &Payload| {
+                bounds.iter().any(|bound| {
+                    bound
+                        .payload
+                        .as_ref()
+                        .is_some_and(|own| own.span == payload.span)
+                        && !self.an.locals[bound.local].uses.is_empty()
+                })
+            };
+            match &doing[..] {
+                [] => {}
+                [one] if bound(one) => {}
+                _ => return None,
+            }
+        }
         for bound in bounds {
             let local = &self.an.locals[bound.local];
             let n_uses = local
@@ -83,13 +101,23 @@ impl<'a> Cx<'a> {
                     continue;
                 }
             }
+            let twice = |other: &Bound| {
+                other.local != bound.local
+                    && other
+                        .payload
+                        .as_ref()
+                        .is_some_and(|it| it.span == payload.span)
+            };
+            if payload.effects && (!self.can_be_let(payload) || bounds.iter().any(twice)) {
+                return None;
+            }
             let (text, more) = self.let_for(bound, payload, regions)?;
             lets.push(text);
             edits.extend(more);
         }
-        // What is matched and not bound is evaluated all the same.
+        // What is matched and not bound is evaluated all the same, and lives as long.
         if !used_subject {
-            lets.extend(self.effects_of(subject));
+            lets.extend(self.effects_of(subject, self.is_quiet(regions))?);
         }
         edits.sort_by_key(|(span, _)| span.lo);
         Some((lets, edits))
@@ -182,26 +210,25 @@ impl<'a> Cx<'a> {
         Some((format!("let {mutable}{name} = {value};"), vec![]))
     }
 
-    /// Statements for what has to be evaluated though nobody wants it.
-    fn effects_of(&self, subject: &Subject) -> Vec<String> {
+    /// Statements for what has to be evaluated though nobody wants it; `None` where only a match keeps it long enough.
+    fn effects_of(&self, subject: &Subject, quiet: bool) -> Option<Vec<String>> {
         match subject {
             Subject::Plain(payload) | Subject::Known(payload) | Subject::Fine(payload) => {
-                if payload.effects {
-                    let lock = self.derefs_temporary(payload);
-                    let text = &payload.base.text;
-                    if lock {
-                        vec![]
-                    } else {
-                        vec![format!("{text};")]
-                    }
-                } else {
-                    vec![]
+                if !payload.effects {
+                    return Some(vec![]);
+                }
+                match payload.expr.and_then(|id| self.nodes.by_id.get(&id)) {
+                    Some(expr) => Some(vec![self.hold(expr, quiet)?]),
+                    None => Some(vec![format!("{};", payload.base.text)]),
                 }
             }
-            Subject::Tuple(parts) => parts
-                .iter()
-                .flat_map(|part| self.effects_of(part))
-                .collect(),
+            Subject::Tuple(parts) => {
+                let mut out = Vec::new();
+                for part in parts {
+                    out.extend(self.effects_of(part, quiet)?);
+                }
+                Some(out)
+            }
         }
     }
 
@@ -246,7 +273,20 @@ impl<'a> Cx<'a> {
         // One arm that is always taken.
         if let (Kind::Always(bounds), None) = (&outs[first].kind, &arms[first].guard) {
             let regions = [arms[first].body.span];
-            if let Some((lets, edits)) = self.settle(bounds, &subject, &regions) {
+            let settled = self.settle(bounds, &subject, &regions);
+            let doing = effectful(&subject);
+            // A block of its own would let go of what the match holds before the statement around it ends.
+            let held = match &settled {
+                Some((lets, _)) => lets.is_empty() || doing.is_empty() || self.ends_here(expr),
+                None => {
+                    let whole = !bounds.is_empty() || matches!(subject, Subject::Tuple(_));
+                    whole && doing.iter().all(|payload| self.can_be_let(payload))
+                }
+            };
+            if !held {
+                return self.keep_match(scrutinee, &subject, arms, &outs, &live, braces, &rule);
+            }
+            if let Some((lets, edits)) = settled {
                 let (before, after) = self.arm_comments(arms, first, braces);
                 let rest = Rest {
                     lets: lets.into_iter().filter(|text| !text.is_empty()).collect(),
@@ -305,7 +345,7 @@ impl<'a> Cx<'a> {
         braces: Span,
         rule: &str,
     ) -> Option<EditGroup> {
-        if !self.effects_of(subject).is_empty() {
+        if !effectful(subject).is_empty() {
             return None;
         }
         let indent = indent_of(self.text, expr.span.lo).to_owned();
@@ -583,7 +623,7 @@ impl<'a> Cx<'a> {
         let [kept] = kept[..] else { return None };
         if !(0..parts.len()).any(|column| column != kept && ours(column))
             || (0..parts.len())
-                .any(|column| column != kept && !self.effects_of(&parts[column]).is_empty())
+                .any(|column| column != kept && !effectful(&parts[column]).is_empty())
         {
             return None;
         }
@@ -743,6 +783,39 @@ impl<'a> Cx<'a> {
                 }
                 return self.if_false(expr, alt, &rule);
             }
+            Chain::NeverAfter(value, rule) => {
+                if self.loses_to_else(expr, then, alt, false) {
+                    return None;
+                }
+                return self.else_after(expr, value, alt, &rule);
+            }
+            Chain::Held { head, rule } => {
+                let eol = trivia::eol(self.text);
+                let indent = indent_of(self.text, expr.span.lo).to_owned();
+                let unit = if indent.contains('\t') { "\t" } else { "    " };
+                let inner = format!("{indent}{unit}");
+                let body = trivia::reindent(
+                    self.src(then.span),
+                    indent_of(self.text, then.span.lo),
+                    &inner,
+                );
+                let rest = Rest {
+                    lets: vec![],
+                    body: Body::Expr(Code {
+                        text: format!("match {head} => {body}{eol}{indent}}}").replacen(
+                            " {\n",
+                            &format!(" {{{eol}{inner}"),
+                            1,
+                        ),
+                        prec: Prec::Tight,
+                        block_like: true,
+                    }),
+                    before: vec![],
+                    after: None,
+                    rule,
+                };
+                return self.emit(expr, rest);
+            }
             Chain::Changed {
                 edits,
                 lets,
@@ -790,6 +863,21 @@ impl<'a> Cx<'a> {
                 }
                 _ => None,
             },
+            Chain::NeverAfter(value, rule) => self.else_after(expr, value, None, &rule),
+            Chain::Held { head, rule } => {
+                let lo = label.map_or(expr.span.lo, |label| label.hi);
+                let loop_text = if label.is_some() { ": loop" } else { "loop" };
+                let head = head.replacen(" {\n", " { ", 1);
+                let edits = vec![
+                    Edit::new(
+                        Span::new(lo, body.span.lo),
+                        format!("{loop_text} {{ match {head} => "),
+                        &rule,
+                    ),
+                    Edit::new(Span::new(body.span.hi, body.span.hi), " } }", &rule),
+                ];
+                (!edits.iter().any(|edit| self.is_frozen(edit.span))).then_some(EditGroup { edits })
+            }
             Chain::Changed {
                 mut edits,
                 lets,
@@ -805,7 +893,7 @@ impl<'a> Cx<'a> {
                     };
                     edits.retain(|edit| body.span.contains(edit.span));
                     edits.push(Edit::new(Span::new(head, body.span.lo), loop_text, &rule));
-                    if let Some(first) = lets.first() {
+                    if !lets.is_empty() {
                         let eol = trivia::eol(self.text);
                         let indent = indent_of(
                             self.text,
@@ -813,7 +901,9 @@ impl<'a> Cx<'a> {
                         );
                         edits.push(Edit::new(
                             Span::new(body.span.lo + 1, body.span.lo + 1),
-                            format!("{eol}{indent}{first}"),
+                            lets.iter()
+                                .map(|text| format!("{eol}{indent}{text}"))
+                                .collect::<String>(),
                             &rule,
                         ));
                     }
@@ -827,7 +917,7 @@ impl<'a> Cx<'a> {
     }
 
     /// What a chain of conditions comes to, over the block that sees its names.
-    fn chain(&self, links: &[&'a Expr], then: &'a Block) -> Option<Chain> {
+    fn chain(&self, links: &[&'a Expr], then: &'a Block) -> Option<Chain<'a>> {
         struct Link<'a> {
             expr: &'a Expr,
             out: PatOut,
@@ -865,11 +955,18 @@ impl<'a> Cx<'a> {
             .iter()
             .find_map(|(_, link)| link.out.rule.clone())
             .unwrap_or_default();
-        if ours
+        if let Some((at, never)) = ours
             .iter()
-            .any(|(_, link)| matches!(link.out.kind, Kind::Never))
+            .find(|(_, link)| matches!(link.out.kind, Kind::Never))
         {
-            return Some(Chain::Never(rule));
+            // What is asked before the answer is known is asked all the same.
+            return if links[..=*at].iter().all(|link| self.is_pure(link)) {
+                Some(Chain::Never(rule))
+            } else if *at == 0 {
+                Some(Chain::NeverAfter(never.value, rule))
+            } else {
+                None
+            };
         }
         let mut edits: Vec<Edit> = Vec::new();
         let mut lets = Vec::new();
@@ -896,6 +993,14 @@ impl<'a> Cx<'a> {
                             );
                             lets.extend(texts);
                             dropped.push(*at);
+                        }
+                        None if links.len() == 1 => {
+                            // A match always holds what it matches, and may have one arm.
+                            let value = self.scrutinee_text(link.value, &link.subject);
+                            return Some(Chain::Held {
+                                head: format!("{value} {{\n{}", link.out.text),
+                                rule,
+                            });
                         }
                         _ => {
                             // It stays as a link that always holds.
@@ -948,6 +1053,29 @@ impl<'a> Cx<'a> {
         })
     }
 
+    /// What is left of an `if` that is never taken, once its scrutinee is evaluated.
+    fn else_after(
+        &self,
+        expr: &'a Expr,
+        value: &'a Expr,
+        alt: Option<&'a Expr>,
+        rule: &str,
+    ) -> Option<EditGroup> {
+        let quiet = self.else_is_outside() || alt.is_none_or(|alt| self.is_quiet(&[alt.span]));
+        let first = self.hold(value, quiet)?;
+        if !self.ends_here(expr) {
+            return None;
+        }
+        let rest = Rest {
+            lets: vec![first],
+            body: alt.map_or(Body::Nothing, |alt| self.body_of(alt, &[])),
+            before: vec![],
+            after: None,
+            rule: rule.to_owned(),
+        };
+        self.emit(expr, rest)
+    }
+
     // --- matches!
 
     fn collapse_matches(&self, expr: &'a Expr, mac: &'a MacroCall) -> Option<EditGroup> {
@@ -959,11 +1087,17 @@ impl<'a> Cx<'a> {
         let rule = out.changed.then(|| out.rule.clone()).flatten()?;
         match (&out.kind, guard) {
             (Kind::Blocked, _) => None,
-            (Kind::Never, _) if self.effects_of(&subject).is_empty() => {
+            (Kind::Never, _) if effectful(&subject).is_empty() => {
                 self.edit(expr.span, "false", &rule)
             }
-            (Kind::Always(_), None) if self.effects_of(&subject).is_empty() => {
+            (Kind::Always(_), None) if effectful(&subject).is_empty() => {
                 self.edit(expr.span, "true", &rule)
+            }
+            (Kind::Never, _) | (Kind::Always(_), None) if !matches!(subject, Subject::Tuple(_)) => {
+                let answer = matches!(out.kind, Kind::Always(_)).to_string();
+                let code = self.effect_then(value, expr, &answer)?;
+                let text = self.fit(expr, code.text, code.prec, code.block_like);
+                self.edit(expr.span, text, &rule)
             }
             (Kind::Always(bounds), Some(guard)) => {
                 let (lets, edits) = self.settle(bounds, &subject, &[guard.span])?;
@@ -1038,13 +1172,20 @@ impl<'a> Cx<'a> {
                     return self.edit(Span::new(lo, at.stmt.span.hi), text, &rule);
                 }
                 if bounds.is_empty() && !matches!(subject, Subject::Tuple(_)) {
-                    let effects = self.effects_of(&subject);
-                    return match effects.first() {
-                        Some(text) => self.edit(at.stmt.span, text.clone(), &rule),
-                        None => Some(EditGroup::one(
+                    if effectful(&subject).is_empty() {
+                        return Some(EditGroup::one(
                             self.delete_stmt(at.stmt, at.block, at.at, &rule)?,
-                        )),
+                        ));
+                    }
+                    // A borrow is kept to the end of the block, anything else to the end of the statement.
+                    let borrows = matches!(&init.kind, ExprKind::Ref { .. });
+                    let text = match (&subject, borrows) {
+                        (Subject::Plain(_), true) => self
+                            .hold(init, false)
+                            .unwrap_or_else(|| format!("let _ = {};", self.src(init.span))),
+                        _ => self.evaluate(init),
                     };
+                    return self.edit(at.stmt.span, text, &rule);
                 }
                 // Part of a larger pattern: only that part changes.
                 let mut edits = vec![Edit::new(pat.span, out.text.clone(), &rule)];
@@ -1062,14 +1203,35 @@ impl<'a> Cx<'a> {
     }
 }
 
-enum Chain {
+enum Chain<'a> {
     Never(String),
+    /// Never, but this is evaluated.
+    NeverAfter(&'a Expr, String),
+    /// A single link that always holds, and keeps alive what no `let` would: a match's head, up to its arrow.
+    Held {
+        head: String,
+        rule: String,
+    },
     Changed {
         edits: Vec<Edit>,
         lets: Vec<String>,
         rule: String,
         n_left: usize,
     },
+}
+
+/// The parts of what is matched whose evaluation does something.
+fn effectful(subject: &Subject) -> Vec<&Payload> {
+    match subject {
+        Subject::Plain(payload) | Subject::Known(payload) | Subject::Fine(payload) => {
+            if payload.effects {
+                vec![payload]
+            } else {
+                vec![]
+            }
+        }
+        Subject::Tuple(parts) => parts.iter().flat_map(effectful).collect(),
+    }
 }
 
 /// `feature = "x"` as the tokens print it, without the blanks that printing adds.

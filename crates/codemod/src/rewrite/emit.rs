@@ -234,7 +234,10 @@ impl<'a> Cx<'a> {
         let eol = trivia::eol(self.text);
         let indent = indent_of(self.text, stmt.span.lo).to_owned();
         let own_line = starts_line(self.text, stmt.span.lo);
-        let declares = !rest.lets.iter().all(|text| !text.starts_with("let "))
+        let declares = rest
+            .lets
+            .iter()
+            .any(|text| text.starts_with("let ") && !text.starts_with("let _ = "))
             || matches!(&rest.body, Body::Block(text) if text.declares);
         let leaves = matches!(&rest.body, Body::Block(text) if text.leaves);
         if declares && !is_last && !leaves {

@@ -222,11 +222,7 @@ impl<'a> Cx<'a> {
                 match answer {
                     Answer::Always(value) if self.is_pure(&args[0]) => Some(Red::Bool(value, rule)),
                     Answer::Always(value) => Some(Red::Expr(
-                        self.effect_then(
-                            self.an.ty(&args[0]),
-                            self.src(args[0].span),
-                            &value.to_string(),
-                        ),
+                        self.effect_then(&args[0], expr, &value.to_string())?,
                         rule,
                     )),
                     Answer::Some(mode) => Some(Red::Some(self.payload(&args[0], mode, &rule))),
@@ -291,7 +287,7 @@ impl<'a> Cx<'a> {
                 }
                 // What the receiver does besides giving the value is done all the same.
                 return Some(Red::Expr(
-                    self.effect_then(self.an.ty(recv), self.src(recv.span), &value.to_string()),
+                    self.effect_then(recv, expr, &value.to_string())?,
                     rule,
                 ));
             }
@@ -367,24 +363,13 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// `{ let _ = first; value }`; a lock that was bound to nothing the compiler would refuse, so that is dropped by name.
-    fn effect_then(&self, ty: &Type, first: &str, value: &str) -> Code {
-        let text = match ty {
-            Type::Adt(def, _)
-                if matches!(
-                    self.world.defs[*def].name.as_str(),
-                    "MutexGuard" | "RwLockReadGuard" | "RwLockWriteGuard"
-                ) =>
-            {
-                format!("{{ drop({first}); {value} }}")
-            }
-            _ => format!("{{ let _ = {first}; {value} }}"),
-        };
-        Code {
-            text,
+    /// `{ let _ = first; value }`, where what `first` keeps alive is let go before anything else is done.
+    pub(super) fn effect_then(&self, first: &Expr, of: &Expr, value: &str) -> Option<Code> {
+        self.ends_here(of).then(|| Code {
+            text: format!("{{ {} {value} }}", self.evaluate(first)),
             prec: Prec::Tight,
             block_like: true,
-        }
+        })
     }
 
     fn has_own_method(&self, retired: &Retired<'_>, method: &str) -> bool {
@@ -444,10 +429,8 @@ impl<'a> Cx<'a> {
             "is_none" if !payload.effects => Red::Bool(false, rule),
             "is_some" | "is_none" => {
                 let value = method == "is_some";
-                Red::Expr(
-                    self.effect_then(&payload.ty, &payload.base.text, &value.to_string()),
-                    rule,
-                )
+                let first = self.nodes.by_id.get(&payload.expr?).copied()?;
+                Red::Expr(self.effect_then(first, expr, &value.to_string())?, rule)
             }
             "iter" | "iter_mut" | "into_iter" => {
                 let mode = match (method, payload.mode) {
@@ -734,7 +717,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    fn is_retired_itself(&self, ty: &Type) -> bool {
+    pub(super) fn is_retired_itself(&self, ty: &Type) -> bool {
         match ty {
             Type::Adt(def, _) => {
                 self.rules.retired_def(*def).is_some()

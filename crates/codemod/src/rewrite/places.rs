@@ -274,3 +274,236 @@ impl<'a> Cx<'a> {
         }
     }
 }
+
+/// What a scrutinee keeps alive.
+impl<'a> Cx<'a> {
+    /// What has to be evaluated of an expression whose value nobody wants: all that only looks at a value is taken off.
+    pub(super) fn core<'e>(&self, expr: &'e Expr) -> &'e Expr {
+        match &expr.kind {
+            ExprKind::Paren(inner) | ExprKind::Ref { inner, .. } | ExprKind::Deref(inner) => {
+                self.core(inner)
+            }
+            ExprKind::Field { base, .. } => self.core(base),
+            ExprKind::Index { base, index } if self.is_pure(index) => self.core(base),
+            ExprKind::MethodCall { recv, args, .. }
+                if self
+                    .an
+                    .methods
+                    .get(&expr.id)
+                    .is_some_and(|hit| hit.def.pure)
+                    && args.iter().all(|arg| self.is_pure(arg)) =>
+            {
+                self.core(recv)
+            }
+            _ => expr,
+        }
+    }
+
+    /// The place that a `let` would extend the life of: fields, indices and dereferences taken off, but no calls.
+    fn extended<'e>(&self, expr: &'e Expr) -> &'e Expr {
+        match &expr.kind {
+            ExprKind::Paren(inner) | ExprKind::Ref { inner, .. } | ExprKind::Deref(inner) => {
+                self.extended(inner)
+            }
+            ExprKind::Field { base, .. } => self.extended(base),
+            ExprKind::Index { base, index } if self.is_pure(index) => self.extended(base),
+            _ => expr,
+        }
+    }
+
+    /// Whether evaluating an expression leaves no temporary behind but its own value.
+    fn leaves_only_itself(&self, expr: &Expr) -> bool {
+        if self.is_pure(expr) {
+            return true;
+        }
+        let all = |exprs: &[Expr]| exprs.iter().all(|expr| self.leaves_only_itself(expr));
+        match &expr.kind {
+            ExprKind::Paren(inner) | ExprKind::Try(inner) | ExprKind::Await(inner) => {
+                self.leaves_only_itself(inner)
+            }
+            ExprKind::MethodCall {
+                recv, method, args, ..
+            } => {
+                let takes_it = match self.an.methods.get(&expr.id) {
+                    Some(hit) => matches!(
+                        hit.def.sig.receiver.as_ref().map(|it| it.kind),
+                        Some(ReceiverKind::Value | ReceiverKind::Typed)
+                    ),
+                    None => matches!(
+                        method.text.as_str(),
+                        "unwrap" | "expect" | "unwrap_or_else" | "unwrap_or_default"
+                    ),
+                };
+                (self.is_pure(recv) || (takes_it && self.leaves_only_itself(recv))) && all(args)
+            }
+            ExprKind::Call { callee, args } => self.is_pure(callee) && all(args),
+            ExprKind::Index { base, index } => self.is_pure(base) && self.leaves_only_itself(index),
+            _ => false,
+        }
+    }
+
+    /// Whether somebody may notice when a value of the type is dropped.
+    pub fn drop_is_seen(&self, ty: &Type) -> bool {
+        match ty {
+            Type::Ref(..) | Type::Ptr(_) | Type::Prim(_) | Type::Never => false,
+            Type::Tuple(types) => types.iter().any(|ty| self.drop_is_seen(ty)),
+            Type::Slice(inner) => self.drop_is_seen(inner),
+            Type::Adt(def, args) => {
+                let only_holds = [
+                    "std::option::Option",
+                    "std::result::Result",
+                    "std::vec::Vec",
+                    "std::boxed::Box",
+                    "std::string::String",
+                ];
+                !only_holds
+                    .iter()
+                    .any(|path| self.world.canonical(path) == Some(*def))
+                    || args.iter().any(|ty| self.drop_is_seen(ty))
+            }
+            _ => true,
+        }
+    }
+
+    /// A value whose end lets something go: a lock that is bound to nothing the compiler would refuse.
+    pub fn is_lock(&self, ty: &Type) -> bool {
+        matches!(ty, Type::Adt(def, _) if matches!(
+            self.world.defs[*def].name.as_str(),
+            "MutexGuard" | "RwLockReadGuard" | "RwLockWriteGuard"
+        ))
+    }
+
+    /// A name that the function around `at` does not use.
+    pub fn free_name(&self, base: &str, at: Span) -> String {
+        let function = self
+            .an
+            .functions
+            .iter()
+            .map(|function| function.span)
+            .filter(|span| span.contains(at))
+            .max_by_key(|span| span.lo)
+            .unwrap_or(Span::new(0, self.text.len()));
+        let taken = |name: &str| {
+            self.file
+                .idents
+                .iter()
+                .any(|ident| ident.text == name && function.contains(ident.span))
+        };
+        let mut name = base.to_owned();
+        let mut n = 2;
+        while taken(&name) {
+            name = format!("{base}_{n}");
+            n += 1;
+        }
+        name
+    }
+
+    /// A statement that evaluates an expression and lets go of its value.
+    pub(super) fn evaluate(&self, expr: &Expr) -> String {
+        let core = self.core(expr);
+        let text = self.src(core.span);
+        let ty = self.an.ty(core);
+        if matches!(core.kind, ExprKind::Index { .. }) {
+            // A place: only a borrow of it is a value.
+            format!("let _ = &{text};")
+        } else if self.is_lock(ty) {
+            format!("drop({text});")
+        } else if self.is_retired_itself(ty) {
+            format!("{text};")
+        } else {
+            format!("let _ = {text};")
+        }
+    }
+
+    /// Statements that evaluate an expression and keep its value to the end of the block.
+    ///
+    /// `quiet`: nothing that happens meanwhile could tell. `None`: a statement would let go of something too early.
+    pub(super) fn hold(&self, expr: &Expr, quiet: bool) -> Option<String> {
+        let core = self.core(expr);
+        if quiet {
+            return Some(self.evaluate(expr));
+        }
+        if !self.leaves_only_itself(core) {
+            return None;
+        }
+        let ty = self.an.ty(core);
+        if matches!(core.kind, ExprKind::Index { .. }) || !self.drop_is_seen(ty) {
+            return Some(self.evaluate(expr));
+        }
+        let base = match self.world.autoderef(ty).len() {
+            1 if ty.is_known() => "_held",
+            _ => "_guard",
+        };
+        let name = self.free_name(base, core.span);
+        Some(format!("let {name} = {};", self.src(core.span)))
+    }
+
+    /// Whether `let` keeps all that a match on the payload would.
+    pub(super) fn can_be_let(&self, payload: &Payload) -> bool {
+        !payload.effects
+            || payload
+                .expr
+                .and_then(|id| self.nodes.by_id.get(&id).copied())
+                .is_none_or(|expr| self.leaves_only_itself(self.extended(expr)))
+    }
+
+    /// Whether nothing in these stretches does anything but give a value or leave.
+    pub(super) fn is_quiet(&self, regions: &[Span]) -> bool {
+        let inside = |span: Span| regions.iter().any(|region| region.contains(span));
+        self.nodes
+            .exprs
+            .iter()
+            .filter(|expr| inside(expr.span))
+            .all(|expr| {
+                matches!(
+                    expr.kind,
+                    ExprKind::Block { .. }
+                        | ExprKind::Return(_)
+                        | ExprKind::Break { .. }
+                        | ExprKind::Continue { .. }
+                ) || self.is_pure(expr)
+            })
+    }
+
+    /// Whether temporaries of an expression live no longer than the expression, as far as anybody can tell.
+    ///
+    /// See "Temporary scopes" in the Rust reference.
+    pub(super) fn ends_here(&self, expr: &Expr) -> bool {
+        let outer = match self.nodes.parent(expr) {
+            Some(Parent::Expr(outer)) => outer,
+            Some(_) => return true,
+            None => return true,
+        };
+        match &outer.kind {
+            ExprKind::Closure { .. } | ExprKind::If { .. } | ExprKind::While { .. } => true,
+            ExprKind::Match { scrutinee, .. } => scrutinee.id != expr.id,
+            ExprKind::Paren(_)
+            | ExprKind::Not(_)
+            | ExprKind::Neg(_)
+            | ExprKind::Cast { .. }
+            | ExprKind::Try(_)
+            | ExprKind::Return(_)
+            | ExprKind::Break { .. }
+            | ExprKind::Macro(_) => self.ends_here(outer),
+            ExprKind::Assign { lhs, .. } => lhs.id != expr.id && self.ends_here(outer),
+            ExprKind::Binary { lhs, rhs, .. } => {
+                (rhs.id == expr.id || self.is_pure(rhs) || lhs.id != expr.id)
+                    && self.ends_here(outer)
+            }
+            // `Some(…)`, `Ok(…)`, a variant: nothing is called.
+            ExprKind::Call { callee, args } => {
+                let makes = matches!(&callee.kind, ExprKind::Path(path) if path.last().name.text.starts_with(char::is_uppercase));
+                makes && args.len() == 1 && self.ends_here(outer)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the temporaries of an `if let` are gone in its `else`: since the 2024 edition.
+    pub(super) fn else_is_outside(&self) -> bool {
+        self.world.files[self.id]
+            .contexts
+            .first()
+            .is_some_and(|&at| self.world.crates[self.world.mods[at].krate].edition >= 2024)
+    }
+}

@@ -12,7 +12,7 @@ pub struct EpochStats {
 impl DqnTrainer {
     /// Draws once, so that the allocator and the kernels are warm. Not part of any epoch.
     pub fn warm_up(&mut self) -> Result<(), TrainError> {
-        let _ = self.agent.memory().sample(1)?;
+        let _batch = self.agent.memory().sample(1)?;
         self.stream.synchronize()?;
         Ok(())
     }
