@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::analysis::PathRole;
-use crate::rewrite::known::Red;
+use crate::rewrite::known::{Mode, Red};
 use crate::rewrite::{Cx, Retired};
 use crate::syntax::{Expr, ExprKind, FieldInit, ItemKind, MacroArgs, Pat, PatKind, Span};
 use crate::world::{DefKind, Res, Type};
@@ -197,13 +197,12 @@ impl<'a> Cx<'a> {
                         ));
                     }
                     if member.text == rule.spec.payload {
-                        let reason =
-                            format!("`{}` is used in a way that is not an option's", member.text);
+                        let (reason, hint) = self.kept_payload(expr, base, rule);
                         return Some(self.leftover(
                             expr.span,
                             &rule.spec.rule,
                             reason,
-                            Some(format!("use `{}` itself", self.src(base.span))),
+                            Some(hint),
                             false,
                         ));
                     }
@@ -216,13 +215,12 @@ impl<'a> Cx<'a> {
                     })
                     && !self.sees_field(ty, &member.text, expr)
                 {
-                    let reason =
-                        format!("`{}` is used in a way that is not an option's", member.text);
+                    let (reason, hint) = self.kept_payload(expr, base, rule);
                     return Some(self.leftover(
                         expr.span,
                         &rule.spec.rule,
                         reason,
-                        Some(format!("use `{}` itself", self.src(base.span))),
+                        Some(hint),
                         false,
                     ));
                 }
@@ -285,6 +283,23 @@ impl<'a> Cx<'a> {
                         && (rule.spec.some.contains_key(&method.text)
                             || rule.spec.always.contains_key(&method.text))
                     {
+                        if rule.spec.always.contains_key(&method.text) && !self.ends_here(expr) {
+                            let reason = format!(
+                                "`{}` lives on while the rest of the statement is done",
+                                self.src(recv.span)
+                            );
+                            let hint = format!(
+                                "bind it by a `let` in front, and write `{}` for the question",
+                                rule.spec.always[&method.text]
+                            );
+                            return Some(self.leftover(
+                                expr.span,
+                                &rule.spec.rule,
+                                reason,
+                                Some(hint),
+                                false,
+                            ));
+                        }
                         let reason =
                             format!("what `{}()` comes to here could not be told", method.text);
                         return Some(self.leftover(
@@ -412,6 +427,64 @@ impl<'a> Cx<'a> {
                 }
             }
         }
+    }
+
+    /// Each `take()` on a payload whose place outlives the function: what it left there is not `None` any more.
+    pub fn emptied_for_others(&self) -> Vec<Leftover> {
+        let taken = self.nodes.exprs.iter().filter_map(|expr| match &expr.kind {
+            ExprKind::MethodCall { method, .. } if method.text == "take" => {
+                match self.eval(expr)? {
+                    Red::Some(payload) if payload.taken && payload.mode == Mode::Clone => {
+                        Some((*expr, payload))
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        });
+        taken
+            .map(|(expr, payload)| {
+                self.leftover(
+                    Span::new(expr.span.lo, expr.span.hi),
+                    &payload.rule,
+                    format!(
+                        "`{}` is not emptied any more: whoever holds it finds it as it was",
+                        payload.base.text
+                    ),
+                    Some("where somebody asks whether it is empty, hold an `Option` of it".into()),
+                    false,
+                )
+            })
+            .collect()
+    }
+
+    /// Why the payload's field stays where it does, and what to write.
+    fn kept_payload(
+        &self,
+        expr: &Expr,
+        base: &Expr,
+        rule: &crate::rewrite::WrapperRule,
+    ) -> (String, String) {
+        let field = &rule.spec.payload;
+        let new = &self.world.defs[rule.becomes].name;
+        let place = self.src(base.span);
+        let cannot = format!("a `{new}` cannot be empty");
+        let done = match self.nodes.outer(expr).map(|outer| &outer.kind) {
+            Some(ExprKind::Assign { lhs, .. }) if lhs.id == expr.id => "is set",
+            Some(ExprKind::MethodCall { method, .. }) => match method.text.as_str() {
+                "take" | "take_if" => "is emptied here and looked at again",
+                "replace" | "insert" | "get_or_insert" | "get_or_insert_with" => "is filled",
+                _ => "may be empty here, as it is taken or set elsewhere",
+            },
+            Some(ExprKind::Ref { mutable: true, .. }) => "is lent to be changed",
+            _ => "is wanted as an option",
+        };
+        (
+            format!("`{field}` {done}; {cannot}"),
+            format!(
+                "where it may be empty, hold an `Option<{new}>`; where it is only read, use `{place}` itself"
+            ),
+        )
     }
 
     /// Whether the type has a field of this name that can be named here.

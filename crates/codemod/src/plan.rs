@@ -170,7 +170,8 @@ fn over(
     extra.extend(left);
     let leftovers = collect_leftovers(&mut session)?;
     session.held_aliases = held_aliases(&session);
-    let kept = kept_on_purpose(&session);
+    let mut kept = kept_on_purpose(&session);
+    kept.extend(emptied(&mut session));
     rename(&mut session, &leftovers)?;
     records.extend(unused_members(&mut session));
     extra.extend(bracket(&mut session)?);
@@ -845,6 +846,33 @@ fn held_aliases(session: &Session<'_>) -> HashSet<(usize, usize)> {
 }
 
 /// Notes on what a `migrate: keep` comment holds back.
+/// Places that were emptied for somebody else to see, and are copied from now.
+fn emptied(session: &mut Session<'_>) -> Vec<(usize, Leftover)> {
+    let mut out = Vec::new();
+    for at in 0..session.works.len() {
+        let work = &session.works[at];
+        if work.deleted || !work.hit || !work.rope.is_changed() {
+            continue;
+        }
+        let found = session.view_before(at, |cx| cx.emptied_for_others());
+        let work = &session.works[at];
+        let rewritten = |span: Span| {
+            work.rope
+                .hunks()
+                .iter()
+                .any(|hunk| hunk.span.overlaps(span))
+        };
+        out.extend(
+            found
+                .unwrap_or_default()
+                .into_iter()
+                .filter(|note| rewritten(note.span))
+                .map(|note| (at, note)),
+        );
+    }
+    out
+}
+
 fn kept_on_purpose(session: &Session<'_>) -> Vec<(usize, Leftover)> {
     let mut out = Vec::new();
     for (at, work) in session.works.iter().enumerate() {

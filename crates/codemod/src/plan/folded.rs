@@ -1,4 +1,4 @@
-//! Functions that a fold leaves nothing of but a panic or an early return.
+//! Functions that a fold leaves nothing of, or nothing but a panic or an early return.
 //!
 //! Such a function served only what is gone. What its callers are to do instead is not for a tool to say: it stays as it
 //! was, and is reported.
@@ -75,7 +75,7 @@ pub(super) fn leftovers(cx: &Cx<'_>, held: &HashSet<(usize, usize)>) -> Vec<Left
             Leftover {
                 span: item.span,
                 rule: rule.to_owned(),
-                reason: format!("nothing of `{name}` would be left but a panic or an early return"),
+                reason: format!("nothing of `{name}` would be left, or nothing but a panic or an early return"),
                 suggestion: Some("delete it with its callers, or write what it is to do with the buffer that is left".into()),
                 dead: false,
             }
@@ -85,7 +85,7 @@ pub(super) fn leftovers(cx: &Cx<'_>, held: &HashSet<(usize, usize)>) -> Vec<Left
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Body {
-    /// Does nothing but give up.
+    /// Does nothing at all, or nothing but give up.
     Hollow,
     Whole,
 }
@@ -124,7 +124,7 @@ fn bodies(cx: &Cx<'_>) -> Vec<(usize, Body)> {
 
 fn is_hollow(cx: &Cx<'_>, body: &Block) -> bool {
     let [stmt] = &body.stmts[..] else {
-        return false;
+        return body.stmts.is_empty();
     };
     let StmtKind::Expr { expr, .. } = &stmt.kind else {
         return false;

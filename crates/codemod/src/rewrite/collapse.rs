@@ -1095,9 +1095,10 @@ impl<'a> Cx<'a> {
             }
             (Kind::Never, _) | (Kind::Always(_), None) if !matches!(subject, Subject::Tuple(_)) => {
                 let answer = matches!(out.kind, Kind::Always(_)).to_string();
-                let code = self.effect_then(value, expr, &answer)?;
-                let text = self.fit(expr, code.text, code.prec, code.block_like);
-                self.edit(expr.span, text, &rule)
+                if !self.ends_here(expr) {
+                    return None;
+                }
+                self.first_then(expr, &self.evaluate(value), &answer, &rule)
             }
             (Kind::Always(bounds), Some(guard)) => {
                 let (lets, edits) = self.settle(bounds, &subject, &[guard.span])?;

@@ -2,10 +2,10 @@
 //!
 //! Only a `true` or `false` that this run wrote is folded: `if true` in somebody's code is theirs.
 
-use super::emit::Rest;
+use super::emit::{Body, Rest};
 use super::nodes::{Parent, prec};
 use super::*;
-use crate::edit::EditGroup;
+use crate::edit::{Edit, EditGroup};
 use crate::syntax::trivia::{self, indent_of};
 use crate::syntax::{BinOp, BlockFlavour, LitKind, MacroArgs, StmtKind};
 
@@ -110,7 +110,27 @@ impl<'a> Cx<'a> {
                 cond,
                 alt: Some(alt),
                 ..
-            } if self.constant(cond).is_none() => self.else_if(alt),
+            } if self.constant(cond).is_none() && self.asked(cond).is_none() => self.else_if(alt),
+            ExprKind::If {
+                cond, then, alt, ..
+            } if self.asked(cond).is_some() => {
+                let (first, value) = self.asked(cond)?;
+                let body = match (value, alt) {
+                    (true, _) => self.body_of_block(then, &[]),
+                    (false, Some(alt)) => self.body_of(alt, &[]),
+                    (false, None) => Body::Nothing,
+                };
+                self.emit(
+                    expr,
+                    Rest {
+                        lets: vec![first.to_owned()],
+                        body,
+                        before: vec![],
+                        after: None,
+                        rule: RULE.into(),
+                    },
+                )
+            }
             ExprKind::If {
                 cond, then, alt, ..
             } if self
@@ -139,17 +159,37 @@ impl<'a> Cx<'a> {
                 label: None,
                 body,
             } if self.constant(cond).is_none() => {
-                if !self.runs_once(body) || !matches!(cond.kind, ExprKind::Let { .. }) {
-                    return None;
-                }
-                self.edit(Span::new(expr.span.lo, cond.span.lo), "if ", RULE)
+                let mut edits = self.runs_once(body)?;
+                edits.insert(
+                    0,
+                    Edit::new(Span::new(expr.span.lo, cond.span.lo), "if ", RULE),
+                );
+                (!self.is_frozen(expr.span)).then_some(EditGroup { edits })
+            }
+            ExprKind::Loop { label: None, body } => {
+                let edits = self.runs_once(body)?;
+                let edits: Vec<(Span, String)> = edits
+                    .into_iter()
+                    .map(|edit| (edit.span, edit.text))
+                    .collect();
+                self.emit(
+                    expr,
+                    Rest {
+                        lets: vec![],
+                        body: self.body_of_block(body, &edits),
+                        before: vec![],
+                        after: None,
+                        rule: RULE.into(),
+                    },
+                )
             }
             ExprKind::For {
                 label: None,
                 pat,
                 iter,
                 body,
-            } if self.runs_once(body) => {
+            } if self.runs_once(body).is_some() => {
+                let mut edits = self.runs_once(body)?;
                 let ty = self.an.ty(iter);
                 let text = self.src(iter.span);
                 let text = if prec(iter) < Prec::Tight {
@@ -169,11 +209,15 @@ impl<'a> Cx<'a> {
                     Some(_) => format!("{text}.next()"),
                     None => format!("{text}.into_iter().next()"),
                 };
-                self.edit(
-                    Span::new(expr.span.lo, iter.span.hi),
-                    format!("if let Some({}) = {next}", self.src(pat.span)),
-                    RULE,
-                )
+                edits.insert(
+                    0,
+                    Edit::new(
+                        Span::new(expr.span.lo, iter.span.hi),
+                        format!("if let Some({}) = {next}", self.src(pat.span)),
+                        RULE,
+                    ),
+                );
+                (!self.is_frozen(expr.span)).then_some(EditGroup { edits })
             }
             ExprKind::While { cond, label, body } => match self.constant(cond)? {
                 true => {
@@ -440,25 +484,74 @@ impl<'a> Cx<'a> {
         ))
     }
 
-    /// A loop whose body, since this run changed it, always leaves by its end: it runs once at most.
-    fn runs_once(&self, body: &'a crate::syntax::Block) -> bool {
-        let leaves = body.stmts.last().is_some_and(|last| matches!(&last.kind, StmtKind::Expr { expr, .. } if matches!(expr.kind, ExprKind::Return(_))));
-        if !leaves {
-            return false;
-        }
-        let mut jumps = false;
-        for stmt in &body.stmts {
-            if let StmtKind::Expr { expr, .. } = &stmt.kind {
-                crate::analysis::walk(expr, &mut |inner| {
-                    jumps |= matches!(
-                        inner.kind,
-                        ExprKind::Continue { .. } | ExprKind::Break { .. }
-                    )
-                });
+    /// `{ drop(lock); true }` that this run has left: what is done, and the answer.
+    fn asked(&self, cond: &'a Expr) -> Option<(&'a str, bool)> {
+        match &cond.kind {
+            ExprKind::Paren(inner) => self.asked(inner),
+            ExprKind::Block {
+                label: None,
+                flavour: BlockFlavour::Plain,
+                block,
+            } => {
+                let [first, last] = &block.stmts[..] else {
+                    return None;
+                };
+                let StmtKind::Expr { expr, semi: false } = &last.kind else {
+                    return None;
+                };
+                let ExprKind::Lit(_) = &expr.kind else {
+                    return None;
+                };
+                Some((self.src(first.span), self.constant(expr)?))
             }
+            _ => None,
         }
+    }
+
+    /// A loop whose body, since this run changed it, always leaves by its end: it runs once at most.
+    ///
+    /// What is to be changed in the body for it to stand without the loop.
+    fn runs_once(&self, body: &'a crate::syntax::Block) -> Option<Vec<Edit>> {
+        let last = body.stmts.last()?;
+        let StmtKind::Expr { expr: leaving, .. } = &last.kind else {
+            return None;
+        };
+        let edits = match &leaving.kind {
+            ExprKind::Return(_) => vec![],
+            ExprKind::Break {
+                label: None,
+                value: None,
+            } => vec![self.delete_stmt(last, body, body.stmts.len() - 1, RULE)?],
+            _ => return None,
+        };
+        // Jumps of loops and closures inside are theirs.
+        let inner: Vec<Span> = self
+            .nodes
+            .exprs
+            .iter()
+            .filter(|expr| {
+                body.span.contains(expr.span)
+                    && matches!(
+                        expr.kind,
+                        ExprKind::Loop { .. }
+                            | ExprKind::While { .. }
+                            | ExprKind::For { .. }
+                            | ExprKind::Closure { .. }
+                    )
+            })
+            .map(|expr| expr.span)
+            .collect();
+        let jumps = self.nodes.exprs.iter().any(|expr| {
+            let label = match &expr.kind {
+                ExprKind::Continue { label } | ExprKind::Break { label, .. } => label,
+                _ => return false,
+            };
+            body.span.contains(expr.span)
+                && expr.id != leaving.id
+                && (label.is_some() || !inner.iter().any(|span| span.contains(expr.span)))
+        });
         // As it was, it was theirs: only what this run made unconditional is taken up.
-        !jumps && !self.is_as_it_was(body.span)
+        (!jumps && !self.is_as_it_was(body.span)).then_some(edits)
     }
 
     /// Whether a stretch stands in the original just so.
@@ -770,9 +863,14 @@ impl<'a> Cx<'a> {
             return bare(self, lhs).or_else(|| drop_right(self));
         }
         // x && false, x || true: x is evaluated all the same.
-        self.is_pure(lhs)
-            .then(|| self.edit(expr.span, value.to_string(), RULE))
-            .flatten()
+        if self.is_pure(lhs) {
+            return self.edit(expr.span, value.to_string(), RULE);
+        }
+        if !self.ends_here(expr) {
+            return None;
+        }
+        let first = format!("let _ = {};", self.src(lhs.span));
+        self.first_then(expr, &first, &value.to_string(), RULE)
     }
 
     /// An `if` whose condition never holds.

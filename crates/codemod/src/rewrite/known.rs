@@ -409,9 +409,9 @@ impl<'a> Cx<'a> {
                     return None;
                 }
                 let owned = payload
-                    .root
-                    .is_some_and(|id| !matches!(self.an.locals[id].ty, Type::Ref(..)))
-                    && payload.place
+                    .expr
+                    .and_then(|id| self.nodes.by_id.get(&id).copied())
+                    .is_some_and(|place| self.dies_here(place))
                     && !place.starts_with('*');
                 payload.mode = if owned { Mode::Move } else { Mode::Clone };
                 payload.taken = true;
@@ -594,7 +594,16 @@ impl<'a> Cx<'a> {
         };
         let local = &self.an.locals[root];
         let text = payload.base.text.as_str();
-        let same_place = |at: usize| self.text[at..].starts_with(text);
+        // The place itself, a part of it, or what it is a part of.
+        let same_place = |at: usize| {
+            let rest = &self.text[at..];
+            let name_end = rest
+                .find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.'))
+                .unwrap_or(rest.len());
+            let named = rest[..name_end].trim_end_matches('.');
+            rest.starts_with(text)
+                || (text.starts_with(named) && text[named.len()..].starts_with('.'))
+        };
         if local.kind == crate::analysis::LocalKind::SelfParam {
             // It outlives the function: any other look at it counts.
             let other = format!("{text}.");

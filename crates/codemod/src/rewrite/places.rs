@@ -468,7 +468,7 @@ impl<'a> Cx<'a> {
     /// Whether temporaries of an expression live no longer than the expression, as far as anybody can tell.
     ///
     /// See "Temporary scopes" in the Rust reference.
-    pub(super) fn ends_here(&self, expr: &Expr) -> bool {
+    pub fn ends_here(&self, expr: &Expr) -> bool {
         let outer = match self.nodes.parent(expr) {
             Some(Parent::Expr(outer)) => outer,
             Some(_) => return true,
@@ -505,5 +505,41 @@ impl<'a> Cx<'a> {
             .contexts
             .first()
             .is_some_and(|&at| self.world.crates[self.world.mods[at].krate].edition >= 2024)
+    }
+
+    /// A statement, then a value, where an expression stood: on lines of their own at the end of a block.
+    pub(super) fn first_then(
+        &self,
+        expr: &'a Expr,
+        first: &str,
+        value: &str,
+        rule: &str,
+    ) -> Option<EditGroup> {
+        use crate::syntax::trivia;
+        if let Some(Parent::Stmt { stmt, block, at }) = self.nodes.parent(expr)
+            && at + 1 == block.stmts.len()
+            && matches!(stmt.kind, StmtKind::Expr { semi: false, .. })
+            && trivia::starts_line(self.text, stmt.span.lo)
+        {
+            let indent = trivia::indent_of(self.text, stmt.span.lo);
+            let eol = trivia::eol(self.text);
+            return self.edit(expr.span, format!("{first}{eol}{indent}{value}"), rule);
+        }
+        let text = self.fit(expr, format!("{{ {first} {value} }}"), Prec::Tight, true);
+        self.edit(expr.span, text, rule)
+    }
+
+    /// Whether a place is the function's own and ends with it: nobody else sees what is taken out of it.
+    pub(super) fn dies_here(&self, place: &Expr) -> bool {
+        let is_plain = |ty: &Type| ty.is_known() && self.world.autoderef(ty).len() == 1;
+        match &place.kind {
+            ExprKind::Paren(inner) => self.dies_here(inner),
+            ExprKind::Field { base, .. } => is_plain(self.an.ty(base)) && self.dies_here(base),
+            ExprKind::Path(_) => self
+                .an
+                .local(place)
+                .is_some_and(|local| is_plain(&self.an.locals[local].ty)),
+            _ => false,
+        }
     }
 }
