@@ -283,33 +283,12 @@ impl<'a> Cx<'a> {
                         && (rule.spec.some.contains_key(&method.text)
                             || rule.spec.always.contains_key(&method.text))
                     {
-                        if rule.spec.always.contains_key(&method.text) && !self.ends_here(expr) {
-                            let reason = format!(
-                                "`{}` lives on while the rest of the statement is done",
-                                self.src(recv.span)
-                            );
-                            let hint = format!(
-                                "bind it by a `let` in front, and write `{}` for the question",
-                                rule.spec.always[&method.text]
-                            );
-                            return Some(self.leftover(
-                                expr.span,
-                                &rule.spec.rule,
-                                reason,
-                                Some(hint),
-                                false,
-                            ));
-                        }
-                        let reason =
-                            format!("what `{}()` comes to here could not be told", method.text);
+                        let (reason, hint) = self.kept_question(expr, recv, &method.text, rule);
                         return Some(self.leftover(
                             expr.span,
                             &rule.spec.rule,
                             reason,
-                            Some(format!(
-                                "`{}` is the buffer itself now",
-                                self.src(recv.span)
-                            )),
+                            Some(hint),
                             false,
                         ));
                     }
@@ -324,16 +303,12 @@ impl<'a> Cx<'a> {
                         || rule.spec.always.contains_key(&method.text))
                     && !self.an.methods.contains_key(&expr.id)
                 {
-                    let reason =
-                        format!("what `{}()` comes to here could not be told", method.text);
+                    let (reason, hint) = self.kept_question(expr, recv, &method.text, rule);
                     return Some(self.leftover(
                         expr.span,
                         &rule.spec.rule,
                         reason,
-                        Some(format!(
-                            "`{}` is the buffer itself now",
-                            self.src(recv.span)
-                        )),
+                        Some(hint),
                         false,
                     ));
                 }
@@ -456,6 +431,27 @@ impl<'a> Cx<'a> {
                 )
             })
             .collect()
+    }
+
+    /// Why a question or an accessor stays where it does, and what to write.
+    fn kept_question(
+        &self,
+        expr: &Expr,
+        recv: &Expr,
+        method: &str,
+        rule: &crate::rewrite::EnumRule,
+    ) -> (String, String) {
+        let asked = self.src(recv.span);
+        match rule.spec.always.get(method) {
+            Some(answer) if !self.ends_here(expr) => (
+                format!("`{asked}` lives on while the rest of the statement is done"),
+                format!("bind it by a `let` in front, and write `{answer}` for the question"),
+            ),
+            _ => (
+                format!("what `{method}()` comes to here could not be told"),
+                format!("`{asked}` is the buffer itself now"),
+            ),
+        }
     }
 
     /// Why the payload's field stays where it does, and what to write.

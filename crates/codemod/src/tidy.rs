@@ -117,7 +117,15 @@ fn drop_local(cx: &Cx<'_>, id: usize) -> Option<EditGroup> {
                 return underscore(cx, local.span, false);
             };
             if !matches!(pat.kind, PatKind::Ident { sub: None, .. }) {
-                return underscore(cx, local.span, in_shorthand(cx, local.span));
+                let shorthand = in_shorthand(cx, local.span);
+                // A field that is not bound is dropped with the rest of the value.
+                if shorthand && !local.mutable && cx.drop_is_seen(&local.ty) {
+                    let name = cx.src(local.span);
+                    let kept =
+                        cx.free_name(&format!("_{}", name.trim_start_matches("r#")), local.span);
+                    return cx.edit(local.span, format!("{name}: {kept}"), RULE);
+                }
+                return underscore(cx, local.span, shorthand);
             }
             match init {
                 None => cx
