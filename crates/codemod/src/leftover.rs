@@ -862,7 +862,7 @@ impl<'a> Cx<'a> {
                     ident.span,
                     &rule,
                     format!("`{text}` stands {place}"),
-                    Some(self.macro_hint(text)),
+                    Some(self.macro_hint(text, ident.span)),
                     false,
                 ));
             }
@@ -886,7 +886,7 @@ impl<'a> Cx<'a> {
                             span,
                             &rule,
                             format!("`{name}` stands in an attribute's string"),
-                            Some(self.macro_hint(name)),
+                            Some(self.macro_hint(name, span)),
                             false,
                         ));
                     }
@@ -895,9 +895,28 @@ impl<'a> Cx<'a> {
         }
     }
 
-    fn macro_hint(&self, name: &str) -> String {
+    /// What to write for a name in tokens that stay as they are. What follows it counts: of `Type::Variant` and
+    /// `Type::function` the second part has no counterpart, or another name.
+    fn macro_hint(&self, name: &str, at: Span) -> String {
         if let Some(retired) = self.retired_named(name) {
-            return format!("write `{}`", self.world.defs[retired.becomes()].name);
+            let now = &self.world.defs[retired.becomes()].name;
+            let next = segment_behind(&self.text[at.hi..]);
+            if let (Retired::Enum(rule), Some(next)) = (retired, next) {
+                let spec = &rule.spec;
+                if next == spec.survivor {
+                    return format!("write it for a `{now}`, which is what `{next}` held");
+                }
+                if let Some(new) = spec.rename.get(next) {
+                    return format!("write `{now}::{new}`");
+                }
+                if let Some(instead) = spec.gone.get(next) {
+                    return instead.clone();
+                }
+                if next.starts_with(char::is_uppercase) {
+                    return format!("take out what is written for `{next}`, which is gone");
+                }
+            }
+            return format!("write `{now}`");
         }
         if self
             .rules
@@ -1041,4 +1060,12 @@ pub fn binds(pat: &Pat) -> bool {
 /// Whether a type is unknown on its surface.
 pub fn is_unknown(ty: &Type) -> bool {
     !ty.peeled().is_known()
+}
+/// The next segment of a path, where one follows: `b` in `::b(c)`.
+fn segment_behind(after: &str) -> Option<&str> {
+    let rest = after.trim_start().strip_prefix("::")?.trim_start();
+    let end = rest
+        .find(|c: char| !c.is_alphanumeric() && c != '_')
+        .unwrap_or(rest.len());
+    (end > 0).then(|| &rest[..end])
 }
