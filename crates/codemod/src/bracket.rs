@@ -347,12 +347,7 @@ impl<'a> Tree<'a> {
                 let ItemKind::Impl(it) = &item.kind else {
                     continue;
                 };
-                let params: Vec<String> = it
-                    .generics
-                    .params
-                    .iter()
-                    .map(|param| param.name.text.clone())
-                    .collect();
+                let params = it.generics.names();
                 if matches!(self.lower(body.module, &params, None, &it.self_ty).peeled(), Type::Adt(found, _) if *found == def)
                 {
                     out.push(ImplAt { body: *body, it });

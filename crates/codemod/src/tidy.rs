@@ -317,18 +317,18 @@ fn labels(cx: &Cx<'_>) -> Vec<(Span, bool)> {
     out
 }
 
+/// Whether an item is of a kind that goes when nothing uses it any more.
+fn may_go(item: &Item) -> bool {
+    matches!(
+        item.kind,
+        ItemKind::Fn(_) | ItemKind::Const { .. } | ItemKind::Struct(_) | ItemKind::TypeAlias { .. }
+    )
+}
+
 /// Uses of a private item within the module that it belongs to, its own body left out.
 fn private_uses(cx: &Cx<'_>, item: &Item) -> usize {
     let Some(name) = &item.name else { return 0 };
-    if item.vis != Vis::Private
-        || !matches!(
-            item.kind,
-            ItemKind::Fn(_)
-                | ItemKind::Const { .. }
-                | ItemKind::Struct(_)
-                | ItemKind::TypeAlias { .. }
-        )
-    {
+    if item.vis != Vis::Private || !may_go(item) {
         return 0;
     }
     count_idents(cx.file, Span::new(0, cx.text.len()), &[item.span])
@@ -362,16 +362,7 @@ pub fn items(
                     "inline" | "allow" | "expect" | "must_use" | "cfg" | "derive"
                 )
         });
-        if entry
-            || name.text == "main"
-            || !matches!(
-                item.kind,
-                ItemKind::Fn(_)
-                    | ItemKind::Const { .. }
-                    | ItemKind::Struct(_)
-                    | ItemKind::TypeAlias { .. }
-            )
-        {
+        if entry || name.text == "main" || !may_go(item) {
             continue;
         }
         let was = cx

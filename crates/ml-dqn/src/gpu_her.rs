@@ -159,7 +159,7 @@ impl GpuHer {
     /// the batch; [`DqnError::EmptyBatch`]; or what the driver refused.
     pub fn relabel(&self, memory: &GpuReplayBuffer, batch: &GpuBatchPtrs) -> Result<(), DqnError> {
         let set = batch.set()?;
-        if batch.drawn_by != memory.identity() {
+        if !memory.drew(batch) {
             return Err(DqnError::Config(
                 "the batch was drawn from another buffer; relabel it with that one".into(),
             ));

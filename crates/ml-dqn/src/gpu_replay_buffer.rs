@@ -38,6 +38,32 @@ use batch::check_status;
 use pool::Pool;
 use steps::Staging;
 
+/// Who takes the time at the borders of a draw's phases.
+#[derive(Clone, Copy)]
+enum Stamps<'a> {
+    None,
+    Timer(&'a PhaseTimer),
+    Graph(&'a GraphPhases),
+}
+
+impl Stamps<'_> {
+    fn start(self, phase: Phase, stream: &CudaStream) {
+        match self {
+            Stamps::None => {}
+            Stamps::Timer(phases) => phases.start(phase, stream),
+            Stamps::Graph(phases) => phases.start(phase, stream),
+        }
+    }
+
+    fn end(self, phase: Phase, stream: &CudaStream) {
+        match self {
+            Stamps::None => {}
+            Stamps::Timer(phases) => phases.end(phase, stream),
+            Stamps::Graph(phases) => phases.end(phase, stream),
+        }
+    }
+}
+
 const OTHER_BUFFER: &str =
     "the batch was drawn from another buffer, or before this one was restored; sample again";
 
@@ -237,16 +263,7 @@ impl GpuReplayBuffer {
             &mut shared,
             capture,
             (set, batch.len()),
-            |phase| {
-                if let Some(phases) = phases {
-                    phases.start(phase, &self.stream);
-                }
-            },
-            |phase| {
-                if let Some(phases) = phases {
-                    phases.end(phase, &self.stream);
-                }
-            },
+            phases.map_or(Stamps::None, Stamps::Graph),
         )
     }
 
@@ -269,16 +286,7 @@ impl GpuReplayBuffer {
             &mut shared,
             capture,
             (&set, batch_size),
-            |phase| {
-                if let Some(phases) = phases {
-                    phases.start(phase, &self.stream);
-                }
-            },
-            |phase| {
-                if let Some(phases) = phases {
-                    phases.end(phase, &self.stream);
-                }
-            },
+            phases.map_or(Stamps::None, Stamps::Timer),
         )?;
         if capture.is_none() {
             set.ready.record(&self.stream)?;
@@ -290,20 +298,19 @@ impl GpuReplayBuffer {
         })
     }
 
-    /// Scan, draw and gather, each phase between `start` and `end`.
+    /// Scan, draw and gather, the borders of both phases stamped.
     fn draw(
         &self,
         shared: &mut Shared,
         capture: Option<u64>,
         (set, batch_size): (&BatchSet, usize),
-        start: impl Fn(Phase),
-        end: impl Fn(Phase),
+        stamps: Stamps<'_>,
     ) -> Result<(), DqnError> {
-        start(Phase::PerScan);
+        stamps.start(Phase::PerScan, &self.stream);
         self.scan(shared, capture)?;
-        end(Phase::PerScan);
+        stamps.end(Phase::PerScan, &self.stream);
 
-        start(Phase::PerSample);
+        stamps.start(Phase::PerSample, &self.stream);
         sample_into(
             &self.kernels,
             &self.stream,
@@ -313,7 +320,7 @@ impl GpuReplayBuffer {
             self.options.n_steps,
             self.options.gamma,
         )?;
-        end(Phase::PerSample);
+        stamps.end(Phase::PerSample, &self.stream);
         Ok(())
     }
 
@@ -605,10 +612,6 @@ impl GpuReplayBuffer {
 
     pub(crate) fn memory(&self) -> &PerMemory {
         &self.memory
-    }
-
-    pub(crate) fn identity(&self) -> u64 {
-        self.identity
     }
 }
 

@@ -594,11 +594,7 @@ impl Cx<'_> {
         if let Some((f, id)) = world.assoc_fn(def, name) {
             let generics = world.impl_generics(id);
             let module = world.impls[id].module;
-            let params: Vec<String> = generics
-                .params
-                .iter()
-                .map(|param| param.name.text.clone())
-                .collect();
+            let params = generics.names();
             let ctx = TypeCtx {
                 module,
                 params: &params,

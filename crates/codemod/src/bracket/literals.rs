@@ -439,12 +439,7 @@ impl Tree<'_> {
             else {
                 return false;
             };
-            let params: Vec<String> = found
-                .generics
-                .params
-                .iter()
-                .map(|param| param.name.text.clone())
-                .collect();
+            let params = found.generics.names();
             let arg = path
                 .last()
                 .args

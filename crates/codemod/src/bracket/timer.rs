@@ -79,13 +79,7 @@ fn blocked(tree: &Tree<'_>, context: &Context<'_>, reason: String) -> BracketSit
 }
 
 fn params(context: &Context<'_>) -> Vec<String> {
-    context
-        .it
-        .generics
-        .params
-        .iter()
-        .map(|param| param.name.text.clone())
-        .collect()
+    context.it.generics.names()
 }
 
 /// The field that holds the timer already, under whatever name.

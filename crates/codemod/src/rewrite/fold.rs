@@ -7,7 +7,7 @@ use super::nodes::{Parent, prec};
 use super::*;
 use crate::edit::{Edit, EditGroup};
 use crate::syntax::trivia::{self, indent_of};
-use crate::syntax::{BinOp, BlockFlavour, LitKind, MacroArgs, StmtKind};
+use crate::syntax::{BinOp, BlockFlavour, LitKind, MacroArgs, Name, Stmt, StmtKind};
 
 const RULE: &str = "fold-constant";
 
@@ -457,24 +457,7 @@ impl<'a> Cx<'a> {
 
     /// `let x = x;` since this run.
     pub fn same_again(&self, at: &nodes::LetStmt<'a>) -> Option<EditGroup> {
-        let StmtKind::Let {
-            pat,
-            init: Some(init),
-            diverge: None,
-            ty: None,
-        } = &at.stmt.kind
-        else {
-            return None;
-        };
-        let crate::syntax::PatKind::Ident {
-            name,
-            by_ref: false,
-            mutable: false,
-            sub: None,
-        } = &pat.kind
-        else {
-            return None;
-        };
+        let (name, init) = plain_let(at.stmt)?;
         let same = matches!(&init.kind, ExprKind::Path(path) if path.segs.len() == 1 && path.last().name.text == name.text);
         if !same || !at.stmt.attrs.is_empty() || self.is_as_it_was(at.stmt.span) {
             return None;
@@ -660,24 +643,7 @@ impl<'a> Cx<'a> {
 
     /// `let x = value; x` as a block's end, where the `let` is of this run's making.
     pub fn let_and_return(&self, at: &nodes::LetStmt<'a>) -> Option<EditGroup> {
-        let StmtKind::Let {
-            pat,
-            init: Some(init),
-            diverge: None,
-            ty: None,
-        } = &at.stmt.kind
-        else {
-            return None;
-        };
-        let crate::syntax::PatKind::Ident {
-            name,
-            by_ref: false,
-            mutable: false,
-            sub: None,
-        } = &pat.kind
-        else {
-            return None;
-        };
+        let (name, init) = plain_let(at.stmt)?;
         let last = at.block.stmts.get(at.at + 1)?;
         if at.at + 2 != at.block.stmts.len() || !at.stmt.attrs.is_empty() {
             return None;
@@ -760,7 +726,7 @@ impl<'a> Cx<'a> {
 
     /// Statements behind one that leaves, where it did so only under a condition before this run.
     pub fn behind_a_jump(&self, block: &'a crate::syntax::Block) -> Option<EditGroup> {
-        let leaves = |stmt: &crate::syntax::Stmt| match &stmt.kind {
+        let leaves = |stmt: &Stmt| match &stmt.kind {
             StmtKind::Expr { expr, .. } => {
                 matches!(
                     expr.kind,
@@ -963,4 +929,27 @@ impl<'a> Cx<'a> {
             })
             .collect()
     }
+}
+
+/// The name and the value of `let name = value;`, without a type.
+fn plain_let(stmt: &Stmt) -> Option<(&Name, &Expr)> {
+    let StmtKind::Let {
+        pat,
+        init: Some(init),
+        diverge: None,
+        ty: None,
+    } = &stmt.kind
+    else {
+        return None;
+    };
+    let crate::syntax::PatKind::Ident {
+        name,
+        by_ref: false,
+        mutable: false,
+        sub: None,
+    } = &pat.kind
+    else {
+        return None;
+    };
+    Some((name, init))
 }

@@ -285,12 +285,7 @@ fn conflicts(world: &World, rules: &Rules) -> HashSet<(usize, usize)> {
     for it in world.impls.iter().filter(|it| {
         !world.files[it.file].path.starts_with('<') && !rules.deleted_mods.contains_key(&it.module)
     }) {
-        let params: Vec<String> = it
-            .generics
-            .params
-            .iter()
-            .map(|param| param.name.text.clone())
-            .collect();
+        let params = it.generics.names();
         let ctx = crate::world::TypeCtx {
             module: it.module,
             params: &params,

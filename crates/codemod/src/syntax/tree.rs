@@ -199,6 +199,16 @@ pub struct Generics {
     pub wheres: Vec<(Ty, Vec<Bound>)>,
 }
 
+impl Generics {
+    /// The parameters' names, in order.
+    pub fn names(&self) -> Vec<String> {
+        self.params
+            .iter()
+            .map(|param| param.name.text.clone())
+            .collect()
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct GenericParam {
     pub name: Name,

@@ -622,12 +622,7 @@ impl World {
         self.answers.clear();
         for id in from..self.impls.len() {
             let it = &self.impls[id];
-            let params: Vec<String> = it
-                .generics
-                .params
-                .iter()
-                .map(|param| param.name.text.clone())
-                .collect();
+            let params = it.generics.names();
             let ctx = TypeCtx {
                 module: it.module,
                 params: &params,

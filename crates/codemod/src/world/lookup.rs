@@ -80,11 +80,7 @@ impl World {
 
     /// The type of a field or of a variant's payload, for these generic arguments.
     pub fn member_ty(&self, def: DefId, generics: &Generics, args: &[Type], ty: &Ty) -> Type {
-        let params: Vec<String> = generics
-            .params
-            .iter()
-            .map(|param| param.name.text.clone())
-            .collect();
+        let params = generics.names();
         let own = Type::Adt(def, args.to_vec());
         let ctx = TypeCtx {
             module: self.defs[def].module,
@@ -190,12 +186,7 @@ impl World {
                         .cloned()
                 });
             let Some(f) = found else { continue };
-            let params: Vec<String> = it
-                .generics
-                .params
-                .iter()
-                .map(|param| param.name.text.clone())
-                .collect();
+            let params = it.generics.names();
             let ctx = TypeCtx {
                 module: it.module,
                 params: &params,

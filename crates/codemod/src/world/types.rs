@@ -243,11 +243,7 @@ impl World {
             | DefKind::Alias { generics, .. } => generics,
             _ => return Type::Unknown,
         };
-        let params: Vec<String> = generics
-            .params
-            .iter()
-            .map(|param| param.name.text.clone())
-            .collect();
+        let params = generics.names();
         let home = TypeCtx {
             module: self.defs[def].module,
             params: &params,
@@ -284,12 +280,7 @@ impl World {
                 for &id in self.impls_of.get(def)? {
                     let it = &self.impls[id];
                     if let Some((_, ty)) = it.assoc.iter().find(|(assoc, _)| assoc == name) {
-                        let params: Vec<String> = it
-                            .generics
-                            .params
-                            .iter()
-                            .map(|param| param.name.text.clone())
-                            .collect();
+                        let params = it.generics.names();
                         let ctx = TypeCtx {
                             module: it.module,
                             params: &params,
