@@ -52,17 +52,21 @@ __device__ __forceinline__ double2 inclusive_ends(double2 pair, int lane) {
 }
 
 // Recomputes the sums of the tiles that the last update touched, and clears its marks.
-//   touched   [state.n_touched] i32 in   a tile each, or -1 for "nothing new here"; repeats are harmless
+//   touched   [most]            i32 in   of them the first state.n_touched count: a tile each, or -1 for "nothing new here";
+//                                        repeats are harmless
+//   most      in                >= state.n_touched
 //   priority  [n_tiles * 128]   f32 in/out
 //   tile_sum  [padded tiles]    f64 out  at the touched tiles
 // Launch: one warp an entry, block 256, any grid (strides over the rest), shared 0 bytes.
 // Bits: a tile's sum depends on its priorities alone; warps that share a tile store the same bits.
-extern "C" __global__ void __launch_bounds__(256) per_touched_tiles(const PerState* state, const int* touched, float* priority, double* tile_sum) {
+extern "C" __global__ void __launch_bounds__(256) per_touched_tiles(const PerState* state, const int* touched, u32 most, float* priority, double* tile_sum) {
     previous_kernel_done();
     const int lane = threadIdx.x & 31;
     const u32 n = state->n_touched;
-    for (u32 i = (blockIdx.x * blockDim.x + threadIdx.x) >> 5; i < n; i += (gridDim.x * blockDim.x) >> 5) {
+    for (u32 i = (blockIdx.x * blockDim.x + threadIdx.x) >> 5; i < most; i += (gridDim.x * blockDim.x) >> 5) {
+        // Read before it is known to count, so that both loads are under way together.
         const int tile = touched[i];
+        if (i >= n) break;
         if (tile < 0) continue;
         const double sum = settle_tile(priority, (u64)tile, lane);
         if (lane == 0) tile_sum[tile] = sum;
@@ -697,7 +701,7 @@ constexpr u32 BAD_TD_KEEP = 0;  // the slot keeps its priority; any other value:
 //   td_error  [n] f32 in     NaN and infinite ones are counted and treated as `bad_td` says, negative ones too unless signed_td
 //   drawn_at  [1] u64 in     from per_sample: slots overwritten since then are passed over and counted
 //   priority  [..] f32 in/out  marked; a repeated index gets the largest of its new priorities
-//   touched   [n] i32 out    the tile, in the first write of a slot; else -1
+//   touched   [n] i32 out    the slot's tile; -1 where it keeps its priority
 //   state     in/out: max_priority rises, n_touched = n, bad_td_errors and stale_rows count
 // Launch: one thread a row, block 256, grid ceil(n / 256), shared 0 bytes.
 // Needs: no marks left over from an earlier update (a scan, or per_touched_tiles, in between).
@@ -712,10 +716,11 @@ extern "C" __global__ void __launch_bounds__(256) per_update_pa(const i64* index
     bool bad = false, stale = false;
     if (i < n) {
         int tile = -1;
+        // Both loads under way together.
         const i64 slot = index[i];
+        const float td = td_error[i];
         if (slot >= 0) {
             stale = since != written && is_stale((u64)slot, since, written, capacity);
-            const float td = td_error[i];
             const float magnitude = fabsf(td);
             float p = powf(magnitude + eps, alpha);
             // Compared so that NaN is bad; the power of a finite number may still overflow.
@@ -723,8 +728,10 @@ extern "C" __global__ void __launch_bounds__(256) per_update_pa(const i64* index
             if (bad) p = __uint_as_float(max_before);
             if (!stale && !(bad && bad_td == BAD_TD_KEEP)) {
                 bits = __float_as_uint(p);
-                const u32 old = atomicMax(reinterpret_cast<u32*>(priority) + slot, bits | MARK);
-                if (!(old & MARK)) tile = (int)((u64)slot / TILE);
+                // The old value is not asked for, as that would be one more trip to the memory: tiles of repeated indices are listed
+                // more than once.
+                atomicMax(reinterpret_cast<u32*>(priority) + slot, bits | MARK);
+                tile = (int)((u64)slot / TILE);
             }
         }
         touched[i] = tile;

@@ -78,6 +78,41 @@ struct Four<u16> {
     }
 };
 
+// Eight neighbours at once, as they are stored: one or two loads of 16 bytes.
+template <typename T>
+struct Eight;
+template <>
+struct Eight<float> {
+    float4 lower, upper;
+    static __device__ __forceinline__ Eight zeros() { return {make_float4(0, 0, 0, 0), make_float4(0, 0, 0, 0)}; }
+    static __device__ __forceinline__ Eight load(const float* at) { return {((const float4*)at)[0], ((const float4*)at)[1]}; }
+    __device__ __forceinline__ void store(float* at) const {
+        ((float4*)at)[0] = lower;
+        ((float4*)at)[1] = upper;
+    }
+    __device__ __forceinline__ void store(u16* at) const {
+        *(uint4*)at = make_uint4(pair(lower.x, lower.y), pair(lower.z, lower.w), pair(upper.x, upper.y), pair(upper.z, upper.w));
+    }
+
+private:
+    static __device__ __forceinline__ u32 pair(float low, float high) { return bf16_from_f32(low) | (u32)bf16_from_f32(high) << 16; }
+};
+template <>
+struct Eight<u16> {
+    uint4 pairs;
+    static __device__ __forceinline__ Eight zeros() { return {make_uint4(0, 0, 0, 0)}; }
+    static __device__ __forceinline__ Eight load(const u16* at) { return {*(const uint4*)at}; }
+    __device__ __forceinline__ void store(u16* at) const { *(uint4*)at = pairs; }
+    __device__ __forceinline__ void store(float* at) const {
+        ((float4*)at)[0] = make_float4(low(pairs.x), high(pairs.x), low(pairs.y), high(pairs.y));
+        ((float4*)at)[1] = make_float4(low(pairs.z), high(pairs.z), low(pairs.w), high(pairs.w));
+    }
+
+private:
+    static __device__ __forceinline__ float low(u32 pair) { return __uint_as_float(pair << 16); }
+    static __device__ __forceinline__ float high(u32 pair) { return __uint_as_float(pair & 0xffff0000u); }
+};
+
 // Sum over the block's threads in a fixed order, valid in thread 0. `scratch` holds one double for each warp.
 __device__ __forceinline__ double block_sum(double value, double* scratch) {
     const double in_warp = warp_sum(value);
@@ -104,6 +139,76 @@ __device__ __forceinline__ float4 four_of_row(const S* states, u32 row, u32 colu
                        column + 2 < state_dim ? load(from + 2) : 0.0f, column + 3 < state_dim ? load(from + 3) : 0.0f);
 }
 
+// What a batch says of its rows beside their states.
+struct RowFields {
+    const u32* actions;
+    const float *rewards, *weights, *dones;
+    const u32* step_counts;
+};
+struct OfRow {
+    u32 action;
+    float reward, weight, bootstraps;
+    u32 steps;
+};
+
+// Of one row; of none behind `rows`, which is worth nothing.
+__device__ __forceinline__ OfRow load_fields(const RowFields& from, u32 row, u32 rows) {
+    if (row >= rows) return OfRow{0, 0, 0, 0, 0};
+    return OfRow{from.actions[row], from.rewards[row], from.weights[row], 1.0f - from.dones[row],
+                 from.step_counts != nullptr ? from.step_counts[row] : 1u};
+}
+
+// Loads of one thread that are in flight together.
+constexpr u32 UPLOADS_AT_ONCE = 4;
+
+// Rows of the same width on both sides lie behind each other there and here, so that it does not matter where one begins.
+// `filled` of the `values` of each half come from the batch; both are multiples of 8.
+template <typename S, typename T>
+__device__ __forceinline__ void copy_states(const S* __restrict__ states, const S* __restrict__ next_states, T* __restrict__ x, u32 first,
+                                            u32 stride, u64 filled, u32 values) {
+    constexpr u32 AT_ONCE = UPLOADS_AT_ONCE / 2;
+    const u32 half = values / 8;
+    for (u32 start = first; start < 2 * half; start += AT_ONCE * stride) {
+        Eight<S> pieces[AT_ONCE];
+#pragma unroll
+        for (u32 i = 0; i < AT_ONCE; ++i) {
+            const u32 at = start + i * stride;
+            const bool next = at >= half;
+            const u64 within = 8ull * (next ? at - half : at);
+            pieces[i] = at < 2 * half && within < filled ? Eight<S>::load((next ? next_states : states) + within) : Eight<S>::zeros();
+        }
+#pragma unroll
+        for (u32 i = 0; i < AT_ONCE; ++i) {
+            const u32 at = start + i * stride;
+            if (at < 2 * half) pieces[i].store(x + 8ull * at);
+        }
+    }
+}
+
+// Rows that are padded here.
+template <typename S, typename T>
+__device__ __forceinline__ void pad_batch(const S* __restrict__ states, const S* __restrict__ next_states, T* __restrict__ x, u32 first,
+                                          u32 stride, u32 rows, u32 capacity, u32 state_dim, u32 width) {
+    const u32 quads = width / 4, half = capacity * quads;
+    for (u32 start = first; start < 2 * half; start += UPLOADS_AT_ONCE * stride) {
+        float4 values[UPLOADS_AT_ONCE];
+#pragma unroll
+        for (u32 i = 0; i < UPLOADS_AT_ONCE; ++i) {
+            const u32 at = start + i * stride;
+            const bool next = at >= half;
+            const u32 within = next ? at - half : at;
+            const u32 row = within / quads, column = within % quads * 4;
+            values[i] = at < 2 * half && row < rows ? four_of_row<S>(next ? next_states : states, row, column, state_dim)
+                                                    : make_float4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (u32 i = 0; i < UPLOADS_AT_ONCE; ++i) {
+            const u32 at = start + i * stride;
+            if (at < 2 * half) ((typename Four<T>::Stored*)x)[at] = Four<T>::put(values[i]);
+        }
+    }
+}
+
 // Copies a batch from the replay buffer into the step's own inputs, padded and converted, and zeroes the rows behind it, so
 // that one captured graph serves every batch of at most `capacity` rows.
 //   states, next_states [rows][state_dim] S in     (float, or u16 that holds bf16)
@@ -126,39 +231,29 @@ __device__ __forceinline__ void upload_batch(const S* __restrict__ states, const
                                              float* __restrict__ discount, StepState* state, float gamma, u32 rows, u32 capacity,
                                              u32 state_dim, u32 width) {
     previous_kernel_done();
-    constexpr u32 AT_ONCE = 4;  // loads of one thread in flight together
     const u32 stride = gridDim.x * blockDim.x;
     const u32 first = blockIdx.x * blockDim.x + threadIdx.x;
-    const u32 quads = width / 4, half = capacity * quads;
-    for (u32 start = first; start < 2 * half; start += AT_ONCE * stride) {
-        float4 values[AT_ONCE];
-#pragma unroll
-        for (u32 i = 0; i < AT_ONCE; ++i) {
-            const u32 at = start + i * stride;
-            const bool next = at >= half;
-            const u32 within = next ? at - half : at;
-            const u32 row = within / quads, column = within % quads * 4;
-            values[i] = at < 2 * half && row < rows ? four_of_row<S>(next ? next_states : states, row, column, state_dim)
-                                                    : make_float4(0, 0, 0, 0);
-        }
-#pragma unroll
-        for (u32 i = 0; i < AT_ONCE; ++i) {
-            const u32 at = start + i * stride;
-            if (at < 2 * half) ((typename Four<T>::Stored*)x)[at] = Four<T>::put(values[i]);
-        }
+    const RowFields from{actions, rewards, weights, dones, step_counts};
+    // From the last thread on, which have the least to copy; on their way before the states.
+    u32 row = stride - 1 - first;
+    OfRow of_row = load_fields(from, row, rows);
+    const bool drawn = first != 0 || status == nullptr || *status == 0;
+    if (state_dim == width) {
+        copy_states<S, T>(states, next_states, x, first, stride, (u64)rows * width, capacity * width);
+    } else {
+        pad_batch<S, T>(states, next_states, x, first, stride, rows, capacity, state_dim, width);
     }
-    // From the last thread on, which have the least to copy.
-    for (u32 row = stride - 1 - first; row < capacity; row += stride) {
-        const bool filled = row < rows;
-        action[row] = filled ? actions[row] : 0u;
-        reward[row] = filled ? rewards[row] : 0.0f;
-        weight[row] = filled ? weights[row] : 0.0f;
-        float factor = filled ? 1.0f - dones[row] : 0.0f;
-        const u32 steps = filled && step_counts != nullptr ? step_counts[row] : 1u;
-        for (u32 step = 0; step < steps; ++step) factor *= gamma;
+    while (row < capacity) {
+        action[row] = of_row.action;
+        reward[row] = of_row.reward;
+        weight[row] = of_row.weight;
+        float factor = of_row.bootstraps;
+        for (u32 step = 0; step < of_row.steps; ++step) factor *= gamma;
         discount[row] = factor;
+        row += stride;
+        of_row = load_fields(from, row, rows);
     }
-    if (first == 0) state->rows = status != nullptr && *status != 0 ? 0u : rows;
+    if (first == 0) state->rows = drawn ? rows : 0u;
 }
 
 #define UPLOAD_BATCH(name, S, T)                                                                                            \
@@ -411,6 +506,27 @@ struct GradientParts {
     u32 last;                          // where the last layer's begin
 };
 
+// What the next update needs of the schedules, by one thread.
+__device__ __forceinline__ void prepare_update(StepState* state, const StepSettings* settings) {
+    const u64 t = state->applied + 1;
+    const double warm = t < settings->warmup_steps ? (double)t / (double)settings->warmup_steps : 1.0;
+    double rate = settings->learning_rate;
+    if (settings->decay_steps > 0) {
+        const u64 past = t > settings->warmup_steps ? t - settings->warmup_steps : 0;
+        const double share = past < settings->decay_steps ? (double)past / (double)settings->decay_steps : 1.0;
+        rate += share * ((double)settings->final_rate - rate);
+    }
+    state->next_rate = (float)(rate * warm);
+    // By one product a step instead of pow.
+    const double power1 = (t == 1 ? 1.0 : state->power1) * settings->beta1;
+    const double power2 = (t == 1 ? 1.0 : state->power2) * settings->beta2;
+    state->next_power1 = power1;
+    state->next_power2 = power2;
+    state->correction1 = (float)(1.0 / (1.0 - power1));
+    state->correction2 = (float)(1.0 / (1.0 - power2));
+    state->next_copies = settings->target_period > 0 && t % settings->target_period == 0 ? 1u : 0u;
+}
+
 // Finishes the gradient: sums of its parts, bias gradients from theirs, zeros where the last layer's value row meets advantage
 // units and the other way round, and the squares for its norm. Also prepares what the next update needs of schedules.
 //   partial      [parts][stride]    f32 in      may be `gradient` itself, with one part each
@@ -422,14 +538,17 @@ struct GradientParts {
 //   columns; columns [0, head) belong to the value, [head, 2 head) to the advantages.
 // Launch: block 256, grid ceil(biases / 8) + ceil(weights / 1024), biases first.
 // Needs:  weights, stride, first_end and last multiples of 4.   Bits: fixed order.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 4)
     grad_norm(const float* partial, GradientParts parts, float* gradient, const float* bias_partial, double* square_partial,
               StepState* state, const StepSettings* settings, u32 weights, u32 biases, u32 bias_rows, u32 last_width, u32 head) {
     __shared__ double scratch[8];
     __shared__ float group_sums[32][BIAS_CHUNK];
     previous_kernel_done();
+    constexpr u32 AT_ONCE = 6;  // loads of one thread in flight together: half of what fused kernels leave, for want of registers
     const u32 bias_blocks = (biases + BIAS_CHUNK - 1u) / BIAS_CHUNK;
     double squares = 0;
+    // By a warp that has the least to add up of biases.
+    if (blockIdx.x == 0 && threadIdx.x == blockDim.x - 1u) prepare_update(state, settings);
     if (blockIdx.x < bias_blocks) {
         const u32 lane = threadIdx.x % BIAS_CHUNK, group = threadIdx.x / BIAS_CHUNK;
         const u32 column = blockIdx.x * BIAS_CHUNK + lane;
@@ -450,14 +569,21 @@ extern "C" __global__ void __launch_bounds__(256)
         const u32 at = (blockIdx.x - bias_blocks) * WEIGHT_CHUNK + threadIdx.x * 4u;
         if (at < weights) {
             const u32 rows = at < parts.first_end ? parts.of_first : (at < parts.last ? parts.of_middle : parts.of_last);
-            float4 sum = *(const float4*)(partial + at);
-#pragma unroll 4
-            for (u32 row = 1; row < rows; ++row) {
-                const float4 four = *(const float4*)(partial + (u64)row * parts.stride + at);
-                sum.x += four.x;
-                sum.y += four.y;
-                sum.z += four.z;
-                sum.w += four.w;
+            float4 sum = make_float4(0, 0, 0, 0);
+            for (u32 base = 0; base < rows; base += AT_ONCE) {
+                float4 four[AT_ONCE];
+#pragma unroll
+                for (u32 i = 0; i < AT_ONCE; ++i) {
+                    if (base + i < rows) four[i] = *(const float4*)(partial + (u64)(base + i) * parts.stride + at);
+                }
+#pragma unroll
+                for (u32 i = 0; i < AT_ONCE; ++i) {
+                    if (base + i >= rows) break;
+                    sum.x += four[i].x;
+                    sum.y += four[i].y;
+                    sum.z += four[i].z;
+                    sum.w += four[i].w;
+                }
             }
             float values[4] = {sum.x, sum.y, sum.z, sum.w};
             if (at >= parts.last) {
@@ -473,26 +599,7 @@ extern "C" __global__ void __launch_bounds__(256)
         }
     }
     const double block_squares = block_sum(squares, scratch);
-    if (threadIdx.x != 0) return;
-    square_partial[blockIdx.x] = block_squares;
-    if (blockIdx.x != 0) return;
-    const u64 t = state->applied + 1;
-    const double warm = t < settings->warmup_steps ? (double)t / (double)settings->warmup_steps : 1.0;
-    double rate = settings->learning_rate;
-    if (settings->decay_steps > 0) {
-        const u64 past = t > settings->warmup_steps ? t - settings->warmup_steps : 0;
-        const double share = past < settings->decay_steps ? (double)past / (double)settings->decay_steps : 1.0;
-        rate += share * ((double)settings->final_rate - rate);
-    }
-    state->next_rate = (float)(rate * warm);
-    // By one product a step instead of pow.
-    const double power1 = (t == 1 ? 1.0 : state->power1) * settings->beta1;
-    const double power2 = (t == 1 ? 1.0 : state->power2) * settings->beta2;
-    state->next_power1 = power1;
-    state->next_power2 = power2;
-    state->correction1 = (float)(1.0 / (1.0 - power1));
-    state->correction2 = (float)(1.0 / (1.0 - power2));
-    state->next_copies = settings->target_period > 0 && t % settings->target_period == 0 ? 1u : 0u;
+    if (threadIdx.x == 0) square_partial[blockIdx.x] = block_squares;
 }
 
 // The decision about the update, then Adam with decoupled weight decay (Kingma and Ba 2015; Loshchilov and Hutter 2019), as
@@ -512,7 +619,7 @@ extern "C" __global__ void __launch_bounds__(256)
               const StepSettings* settings, u32 count, u32 norm_blocks, u32 tiles) {
     __shared__ double scratch[2][8];
     __shared__ float clip_scale;
-    __shared__ bool apply;
+    __shared__ bool finite;
     let_next_kernel_start();
     const u32 at = (blockIdx.x * 256u + threadIdx.x) * 4u;
     const bool inside = at < count;
@@ -533,6 +640,8 @@ extern "C" __global__ void __launch_bounds__(256)
     const float rate = state->next_rate, correction1 = state->correction1, correction2 = state->correction2;
     const bool copy = state->next_copies != 0;
     const u32 rows = state->rows;
+    StepState before;
+    if (blockIdx.x == 0 && threadIdx.x == 0) before = *state;
     double squares = 0, loss = 0;
     for (u32 i = threadIdx.x; i < norm_blocks; i += 256) squares += square_partial[i];
     for (u32 i = threadIdx.x; i < tiles; i += 256) loss += loss_partial[i];
@@ -543,37 +652,39 @@ extern "C" __global__ void __launch_bounds__(256)
         scratch[1][threadIdx.x >> 5] = loss;
     }
     __syncthreads();
+    // Thread 0 alone knows it.
+    float norm = 0;
     if (threadIdx.x == 0) {
         squares = loss = 0;
         for (u32 warp = 0; warp < 8; ++warp) {
             squares += scratch[0][warp];
             loss += scratch[1][warp];
         }
-        if (rows > 0) loss /= rows;
-        const float norm = (float)sqrt(squares);
-        // Comparisons with NaN are false.
-        const bool finite = norm <= 3.402823466e38f && fabs(loss) <= 3.402823466e38;
-        apply = finite && rows > 0;
+        norm = (float)sqrt(squares);
+        // Comparisons with NaN are false. Of the loss, the mean counts.
+        finite = norm <= 3.402823466e38f && fabs(loss) <= 3.402823466e38 * (rows > 0 ? rows : 1);
         clip_scale = most > 0 && norm > most ? most / norm : 1.0f;
-        if (blockIdx.x == 0) {
-            state->attempts += 1;
-            state->loss = (float)loss;
-            state->grad_norm = norm;
-            if (finite) {
-                state->skipped_in_row = 0;
-            } else {
-                state->skipped += 1;
-                state->skipped_in_row += 1;
-            }
-            if (apply) {
-                state->applied += 1;
-                state->power1 = state->next_power1;
-                state->power2 = state->next_power2;
-                state->learning_rate = rate;
-            }
-        }
     }
     __syncthreads();
+    const bool apply = finite && rows > 0;
+    // While the other warps go on.
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        state->attempts = before.attempts + 1;
+        state->loss = (float)(rows > 0 ? loss / rows : loss);
+        state->grad_norm = norm;
+        if (finite) {
+            state->skipped_in_row = 0;
+        } else {
+            state->skipped = before.skipped + 1;
+            state->skipped_in_row = before.skipped_in_row + 1;
+        }
+        if (apply) {
+            state->applied = before.applied + 1;
+            state->power1 = before.next_power1;
+            state->power2 = before.next_power2;
+            state->learning_rate = rate;
+        }
+    }
     if (!apply || !inside) return;
     const float scale = clip_scale, keep = 1.0f - rate * decay;
     const float g[4] = {g4.x * scale, g4.y * scale, g4.z * scale, g4.w * scale};

@@ -514,15 +514,13 @@ impl PerKernels {
         }
         let (state, touched) = (memory.state.address(), memory.touched.address());
         let (priority, tile_sum) = (memory.priority.address(), memory.tile_sum.address());
-        let mut launch = stream.launch_builder(&self.touched_tiles);
-        launch
-            .arg(&state)
-            .arg(&touched)
-            .arg(&priority)
-            .arg(&tile_sum);
-        // SAFETY: order and types match per_touched_tiles in per_kernels.cu; entries were written by per_update_pa, which
-        // names tiles of `priority` only.
-        unsafe { launch.launch(shape::touched_tiles(n).config()) }?;
+        // Not `n`: a graph may be replayed behind an update that is larger than those it was captured with.
+        let most = memory.touched.len() as u32;
+        let mut arguments = arguments![&state, &touched, &most, &priority, &tile_sum];
+        let shape = shape::touched_tiles(n);
+        // SAFETY: order and types match per_touched_tiles in per_kernels.cu; `touched` has `most` entries; those that count were
+        // written by per_update_pa, which names tiles of `priority` only.
+        unsafe { launch_behind(stream, &self.touched_tiles, shape.config(), &mut arguments) }?;
         Ok(())
     }
 

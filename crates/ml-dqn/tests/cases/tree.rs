@@ -146,6 +146,7 @@ impl Tree {
             vec![
                 address(self.state),
                 address(self.touched),
+                value(MAX_BATCH as u32),
                 address(self.priority),
                 address(self.tile_sum),
             ],

@@ -10,8 +10,8 @@ pub const TESTS: &[Test] = &[
 ];
 
 fn bf16_states(driver: &Driver) -> Result<(), String> {
-    // Rows of a multiple of four are read four at a time, others one by one.
-    for (dim, width) in [(4, 8), (5, 8), (12, 16), (1, 8)] {
+    // Rows of a multiple of four are read four at a time, others one by one; rows that need no padding, eight at a time.
+    for (dim, width) in [(4, 8), (5, 8), (12, 16), (1, 8), (8, 8), (24, 24)] {
         let (capacity, rows) = (6, 4);
         let mut random = Random(dim as u64 + 1);
         let halves = |random: &mut Random| -> Vec<u16> {
@@ -52,8 +52,10 @@ fn bf16_states(driver: &Driver) -> Result<(), String> {
             .collect();
         let mut rest = &output[..];
         for (what, expected) in [
-            ("x as f32", &wide[..]),
-            ("x as bf16", &narrow[..]),
+            ("x as f32, from bf16", &wide[..]),
+            ("x as bf16, from bf16", &narrow[..]),
+            ("x as f32, from f32", &wide[..]),
+            ("x as bf16, from f32", &narrow[..]),
             ("padded as f32", &wide[..4 * rows * width]),
             ("padded as bf16", &narrow[..2 * rows * width]),
         ] {

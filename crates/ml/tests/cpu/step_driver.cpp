@@ -187,24 +187,31 @@ static int run(size_t capacity, size_t rows, size_t dim, size_t actions, size_t 
 }
 
 // Arguments: inputs capacity rows state_dim width.  Input: states, next_states as bf16 bits, then as for a step.
-// Output: x as f32 and as bf16, [2 capacity][width]; pad_states of the states, both types, [rows][width].
+// Output: x as f32 and as bf16, [2 capacity][width], from states in bf16, then both from the same states in f32;
+// pad_states of the states, both types, [rows][width].
 static int inputs(size_t capacity, size_t rows, size_t dim, size_t width) {
     auto states = take_all<u16>(rows * dim), next_states = take_all<u16>(rows * dim);
     std::vector<u32> ones(rows, 1), action(capacity);
     std::vector<float> zeros(rows), reward(capacity), weight(capacity), discount(capacity), x(2 * capacity * width);
     std::vector<u16> x16(2 * capacity * width);
     StepState state{};
-    LAUNCH(upload_batch_bf16_f32, dim3(1), dim3(256), 0, states.data(), next_states.data(), ones.data(), zeros.data(), zeros.data(),
-           zeros.data(), ones.data(), nullptr, x.data(), action.data(), reward.data(), weight.data(), discount.data(), &state, 0.5f,
-           (u32)rows, (u32)capacity, (u32)dim, (u32)width);
-    LAUNCH(upload_batch_bf16_bf16, dim3(3), dim3(256), 0, states.data(), next_states.data(), ones.data(), zeros.data(), zeros.data(),
-           zeros.data(), nullptr, nullptr, x16.data(), action.data(), reward.data(), weight.data(), discount.data(), &state, 0.5f,
-           (u32)rows, (u32)capacity, (u32)dim, (u32)width);
-    give(x);
-    give(x16);
-    std::vector<float> wide(rows * dim), padded(rows * width);
+    std::vector<float> wide(rows * dim), wide_next(rows * dim), padded(rows * width);
     std::vector<u16> padded16(rows * width);
-    for (size_t at = 0; at < wide.size(); ++at) wide[at] = f32_from_bf16(states[at]);
+    for (size_t at = 0; at < wide.size(); ++at) {
+        wide[at] = f32_from_bf16(states[at]);
+        wide_next[at] = f32_from_bf16(next_states[at]);
+    }
+#define UPLOAD(kernel, blocks, states, next_states, step_counts, x)                                                                  \
+    std::fill(x.begin(), x.end(), x[0] + 1);                                                                                       \
+    LAUNCH(kernel, dim3(blocks), dim3(256), 0, states.data(), next_states.data(), ones.data(), zeros.data(), zeros.data(),           \
+           zeros.data(), step_counts, nullptr, x.data(), action.data(), reward.data(), weight.data(), discount.data(), &state, 0.5f, \
+           (u32)rows, (u32)capacity, (u32)dim, (u32)width);                                                                          \
+    give(x)
+    UPLOAD(upload_batch_bf16_f32, 1, states, next_states, ones.data(), x);
+    UPLOAD(upload_batch_bf16_bf16, 3, states, next_states, nullptr, x16);
+    UPLOAD(upload_batch_f32_f32, 1, wide, wide_next, ones.data(), x);
+    UPLOAD(upload_batch_f32_bf16, 2, wide, wide_next, nullptr, x16);
+#undef UPLOAD
     LAUNCH(pad_states_f32, dim3(2), dim3(256), 0, wide.data(), padded.data(), (u32)rows, (u32)dim, (u32)width);
     LAUNCH(pad_states_bf16, dim3(2), dim3(256), 0, wide.data(), padded16.data(), (u32)rows, (u32)dim, (u32)width);
     give(padded);
