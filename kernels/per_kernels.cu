@@ -6,7 +6,7 @@
 //   priority    f32   one a slot                                   (|td| + eps)^alpha, >= 0
 //   tile_sum    f64   one for 128 slots        (TILE)      tile_end   inclusive, within the group
 //   group_sum   f64   one for 64 tiles         (GROUP)     group_end  inclusive, within the super-group
-//   super_end   f64   one for 64 groups        (SUPER)     inclusive over all: the last one is the total
+//   super_sum   f64   one for 64 groups        (SUPER)     super_end  inclusive over all: the last one is the total
 //
 // An f32 prefix over 24.7M priorities has steps of zero width, which can never be drawn; here a draw descends level by level
 // with its remainder in f64, and every priority > 0 has its share. Sums of touched tiles are recomputed, never adjusted by a
@@ -26,6 +26,7 @@
 constexpr u32 TILE = 128;
 constexpr u32 GROUP = 64;
 constexpr u32 SUPER = 64;
+constexpr u32 SUPERS_AT_HAND = 64;  // as many a warp holds, two a lane: up to 33 million slots
 constexpr u32 MARK = 0x80000000u;
 
 constexpr u32 STATUS_ZERO_TOTAL = 1;
@@ -33,14 +34,25 @@ constexpr u32 STATUS_NOT_FINITE = 2;
 
 // ---------------------------------------------------------------------------------------------------------------- sums
 
-// Sum of one tile by one warp, marks cleared. Four slots a lane, then lanes in the order of warp_sum.
-__device__ __forceinline__ double settle_tile(float* priority, u64 tile, int lane) {
-    float4* address = reinterpret_cast<float4*>(priority + tile * TILE) + lane;
-    const float4 raw = *address;
-    const float4 p = make_float4(fabsf(raw.x), fabsf(raw.y), fabsf(raw.z), fabsf(raw.w));
-    const u32 signs = (__float_as_uint(raw.x) | __float_as_uint(raw.y) | __float_as_uint(raw.z) | __float_as_uint(raw.w)) & MARK;
-    if (signs) *address = p;
-    return warp_sum(((double)p.x + (double)p.y) + ((double)p.z + (double)p.w));
+// Tiles that one warp sums side by side, so that their loads overlap.
+constexpr u32 TILES = 4;
+
+// Sums of tiles by one warp, marks cleared; a negative one is passed over. Four slots a lane, then lanes in the order of warp_sum.
+__device__ __forceinline__ void settle_tiles(float* priority, double* tile_sum, const i64 (&tile)[TILES], int lane) {
+    float4 raw[TILES];
+#pragma unroll
+    for (u32 k = 0; k < TILES; ++k) {
+        raw[k] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (tile[k] >= 0) raw[k] = reinterpret_cast<const float4*>(priority + tile[k] * TILE)[lane];
+    }
+#pragma unroll
+    for (u32 k = 0; k < TILES; ++k) {
+        const float4 p = make_float4(fabsf(raw[k].x), fabsf(raw[k].y), fabsf(raw[k].z), fabsf(raw[k].w));
+        const u32 signs = (__float_as_uint(raw[k].x) | __float_as_uint(raw[k].y) | __float_as_uint(raw[k].z) | __float_as_uint(raw[k].w)) & MARK;
+        if (signs) reinterpret_cast<float4*>(priority + tile[k] * TILE)[lane] = p;
+        const double sum = warp_sum(((double)p.x + (double)p.y) + ((double)p.z + (double)p.w));
+        if (lane == 0 && tile[k] >= 0) tile_sum[tile[k]] = sum;
+    }
 }
 
 // Inclusive sums over 64 values, two a lane.
@@ -54,50 +66,48 @@ __device__ __forceinline__ double2 inclusive_ends(double2 pair, int lane) {
 // Recomputes the sums of the tiles that the last update touched, and clears its marks.
 //   touched   [most]            i32 in   of them the first state.n_touched count: a tile each, or -1 for "nothing new here";
 //                                        repeats are harmless
-//   most      in                >= state.n_touched
+//   most      in                >= state.n_touched, a multiple of TILES
 //   priority  [n_tiles * 128]   f32 in/out
 //   tile_sum  [padded tiles]    f64 out  at the touched tiles
-// Launch: one warp an entry, block 256, any grid (strides over the rest), shared 0 bytes.
+// Launch: one warp for TILES entries, block 256, any grid (strides over the rest), shared 0 bytes.
 // Bits: a tile's sum depends on its priorities alone; warps that share a tile store the same bits.
 extern "C" __global__ void __launch_bounds__(256) per_touched_tiles(const PerState* state, const int* touched, u32 most, float* priority, double* tile_sum) {
     previous_kernel_done();
     const int lane = threadIdx.x & 31;
     const u32 n = state->n_touched;
-    for (u32 i = (blockIdx.x * blockDim.x + threadIdx.x) >> 5; i < most; i += (gridDim.x * blockDim.x) >> 5) {
+    for (u32 first = ((blockIdx.x * blockDim.x + threadIdx.x) >> 5) * TILES; first < most; first += ((gridDim.x * blockDim.x) >> 5) * TILES) {
         // Read before it is known to count, so that both loads are under way together.
-        const int tile = touched[i];
-        if (i >= n) break;
-        if (tile < 0) continue;
-        const double sum = settle_tile(priority, (u64)tile, lane);
-        if (lane == 0) tile_sum[tile] = sum;
+        const int4 listed = *reinterpret_cast<const int4*>(touched + first);
+        if (first >= n) break;
+        const i64 tile[TILES] = {listed.x, first + 1 < n ? listed.y : -1, first + 2 < n ? listed.z : -1, first + 3 < n ? listed.w : -1};
+        settle_tiles(priority, tile_sum, tile, lane);
     }
 }
 
 // Recomputes the sums of all tiles: after a restore, and to check the kept ones.
 //   priority  [n_tiles * 128] f32 in/out  zero beyond the filled slots
 //   tile_sum  [n_tiles]       f64 out
-// Launch: one warp a tile, block 256, any grid, shared 0 bytes.   Bits: as per_touched_tiles.
+// Launch: one warp for TILES tiles, block 256, any grid, shared 0 bytes.   Bits: as per_touched_tiles.
 extern "C" __global__ void __launch_bounds__(256) per_all_tiles(float* priority, double* tile_sum, u64 n_tiles) {
     const int lane = threadIdx.x & 31;
-    for (u64 tile = (blockIdx.x * (u64)blockDim.x + threadIdx.x) >> 5; tile < n_tiles; tile += ((u64)gridDim.x * blockDim.x) >> 5) {
-        const double sum = settle_tile(priority, tile, lane);
-        if (lane == 0) tile_sum[tile] = sum;
+    for (u64 first = ((blockIdx.x * (u64)blockDim.x + threadIdx.x) >> 5) * TILES; first < n_tiles; first += (((u64)gridDim.x * blockDim.x) >> 5) * TILES) {
+        i64 tile[TILES];
+#pragma unroll
+        for (u32 k = 0; k < TILES; ++k) tile[k] = first + k < n_tiles ? (i64)(first + k) : -1;
+        settle_tiles(priority, tile_sum, tile, lane);
     }
 }
 
-// Finishes the scan: sums of groups, inclusive sums on each level, the total and its status.
+// Finishes the scan but for the ends of super-groups: sums of groups and super-groups, inclusive sums below them.
 //   tile_sum   [n_super * 4096] f64 in   zero where there is no tile
 //   tile_end   [n_super * 4096] f64 out  inclusive within the group
 //   group_sum  [n_super * 64]   f64 out
 //   group_end  [n_super * 64]   f64 out  inclusive within the super-group
-//   super_end  [n_super]        f64 out  inclusive over all; the last is the total
-//   state      in/out: total; status gains a bit where the total is zero or not finite while size > 0; n_touched, min_drawn and
-//              draws are made ready for the next update and the next draw
-// Launch: grid n_super, block 1024, shared 0 bytes.
-// Bits: fixed order throughout; the block that finishes last adds the super-groups up, one after another.
-extern "C" __global__ void __launch_bounds__(1024) per_prefix_scan(const double* tile_sum, double* tile_end, double* group_sum, double* group_end, double* super_end, PerState* state) {
+//   super_sum  [n_super]        f64 out
+//   state      out: n_touched, min_drawn and draws are made ready for the next update and the next draw
+// Launch: grid n_super, block 1024, shared 0 bytes.   Bits: fixed order throughout.
+extern "C" __global__ void __launch_bounds__(1024) per_prefix_scan(const double* tile_sum, double* tile_end, double* group_sum, double* group_end, double* super_sum, PerState* state) {
     __shared__ double sums[SUPER];
-    __shared__ bool last;
     previous_kernel_done();
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const u64 first_group = (u64)blockIdx.x * SUPER;
@@ -105,6 +115,11 @@ extern "C" __global__ void __launch_bounds__(1024) per_prefix_scan(const double*
     const u64 groups[2] = {first_group + warp, first_group + warp + SUPER / 2};
     double2 pairs[2];
     for (int i = 0; i < 2; ++i) pairs[i] = reinterpret_cast<const double2*>(tile_sum + groups[i] * GROUP)[lane];
+    if (blockIdx.x == 0 && threadIdx.x == blockDim.x - 1) {
+        state->n_touched = 0;
+        state->min_drawn = 0x7f800000u;
+        state->draws = state->next_draw;
+    }
     for (int i = 0; i < 2; ++i) {
         const double2 ends = inclusive_ends(pairs[i], lane);
         reinterpret_cast<double2*>(tile_end + groups[i] * GROUP)[lane] = ends;
@@ -114,46 +129,61 @@ extern "C" __global__ void __launch_bounds__(1024) per_prefix_scan(const double*
         }
     }
     __syncthreads();
-    if (warp == 0) {
-        const double2 ends = inclusive_ends(make_double2(sums[2 * lane], sums[2 * lane + 1]), lane);
-        if (lane == 31) {
-            // Through L2, as another block reads it in this launch; before the other ends, which nobody waits for.
-            __stcg(super_end + blockIdx.x, ends.y);
-            __threadfence();
-            last = is_last_block(&state->scan_ticket);
-        }
-        reinterpret_cast<double2*>(group_end + first_group)[lane] = ends;
-    }
-    __syncthreads();
-    if (!last || warp != 0) return;
-    __threadfence();
-    // One after another, so that a super-group without mass adds nothing and its end equals the one before.
-    double end = 0.0;
-    for (u32 base = 0; base < gridDim.x; base += 32) {
-        const u32 mine = base + lane;
-        const double sum = mine < gridDim.x ? __ldcg(super_end + mine) : 0.0;
-        double my_end = 0.0;
-        const u32 here = min(32u, gridDim.x - base);
-        // By way of shared memory: the loads run ahead of the additions, which shuffles would not.
-        __syncwarp();
-        sums[lane] = sum;
-        __syncwarp();
+    if (warp != 0) return;
+    const double2 ends = inclusive_ends(make_double2(sums[2 * lane], sums[2 * lane + 1]), lane);
+    reinterpret_cast<double2*>(group_end + first_group)[lane] = ends;
+    if (lane == 31) super_sum[blockIdx.x] = ends.y;
+}
+
+// Turns up to 64 sums in shared memory into inclusive ends behind `end`, by one warp; gives the last of them. One after another, so
+// that a super-group without mass adds nothing and its end equals the one before.
+__device__ __forceinline__ double add_up(double* sums, u32 count, double end, int lane) {
+    double mine[2] = {0.0, 0.0};
+    // By way of shared memory: the loads run ahead of the additions, which shuffles would not.
+    __syncwarp();
 #pragma unroll 8
-        for (u32 i = 0; i < here; ++i) {
-            end += sums[i];
-            if (i == (u32)lane) my_end = end;
-        }
-        if (mine < gridDim.x) super_end[mine] = my_end;
+    for (u32 i = 0; i < count; ++i) {
+        end += sums[i];
+        if (i == (u32)lane) mine[0] = end;
+        if (i == (u32)lane + 32) mine[1] = end;
     }
-    if (lane == 0) {
-        state->total = end;
-        // Compared so that NaN counts as not finite.
-        if (!(end <= 1.7976931348623157e308)) state->status |= STATUS_NOT_FINITE;
-        else if (end <= 0.0 && state->size > 0) state->status |= STATUS_ZERO_TOTAL;
-        state->n_touched = 0;
-        state->min_drawn = 0x7f800000u;
-        state->draws = state->next_draw;
+    __syncwarp();
+    if ((u32)lane < count) sums[lane] = mine[0];
+    if ((u32)lane + 32 < count) sums[lane + 32] = mine[1];
+    __syncwarp();
+    return end;
+}
+
+__device__ __forceinline__ bool is_drawable(double total) { return total > 0.0 && total <= 1.7976931348623157e308; }
+
+// What is wrong with a total. NaN is neither drawable nor at most zero.
+__device__ __forceinline__ u32 status_of(double total) { return is_drawable(total) ? 0u : total <= 0.0 ? STATUS_ZERO_TOTAL : STATUS_NOT_FINITE; }
+
+// Notes a total, and tells the host where it is at fault. An empty buffer has none, which is no fault. By one thread.
+__device__ __forceinline__ void note_total(PerState* state, double total) {
+    const u32 status = status_of(total);
+    state->total = total;
+    if (status != 0 && (status != STATUS_ZERO_TOTAL || state->size > 0)) state->status |= status;
+}
+
+// Ends of the super-groups, the total and its status. sample_batch does this by itself where there are at most 64 of them.
+//   super_sum  [n_super] f64 in
+//   super_end  [n_super] f64 out  inclusive over all; the last is the total
+//   state      out: total; status gains a bit where the total is zero or not finite while size > 0
+// Launch: one warp, shared 0 bytes.   Bits: one after another.
+extern "C" __global__ void __launch_bounds__(32) per_total(const double* super_sum, double* super_end, u64 n_super, PerState* state) {
+    __shared__ double sums[SUPERS_AT_HAND];
+    previous_kernel_done();
+    const int lane = threadIdx.x;
+    double end = 0.0;
+    for (u64 base = 0; base < n_super; base += SUPERS_AT_HAND) {
+        const u32 count = (u32)min((u64)SUPERS_AT_HAND, n_super - base);
+        for (u32 i = lane; i < count; i += 32) sums[i] = super_sum[base + i];
+        end = add_up(sums, count, end, lane);
+        for (u32 i = lane; i < count; i += 32) super_end[base + i] = sums[i];
+        __syncwarp();
     }
+    if (lane == 0) note_total(state, end);
 }
 
 // --------------------------------------------------------------------------------------------------------------- draws
@@ -195,10 +225,11 @@ struct PerLevels {
     const double* tile_end;   // [n_super * 4096]
     const double* group_sum;  // [n_super * 64]
     const double* group_end;  // [n_super * 64]
-    const double* super_end;  // [n_super]
+    const double* super_sum;  // [n_super]
+    const double* super_end;  // [n_super]          as per_total left them
     u64 n_super;
 };
-static_assert(sizeof(PerLevels) == 56, "launch/per.rs has the same layout");
+static_assert(sizeof(PerLevels) == 64, "launch/per.rs has the same layout");
 
 // A target within [0, total). A half-open range: the total itself belongs to nobody, the next smaller f64 does.
 __device__ __forceinline__ double clamp_target(double target, double total) {
@@ -230,10 +261,9 @@ __device__ __forceinline__ u32 find_super(const PerLevels& levels, double target
     return low;
 }
 
-// The slot of one target by sums alone: right where rounding made the ends of a level disagree with what lies below them.
-__device__ __forceinline__ Found find_by_sums(const PerLevels& levels, double target, int lane) {
-    double rest;
-    const u64 super = find_super(levels, target, lane, rest);
+// The slot by sums alone of what remains of a target in its super-group: right where rounding made the ends of a level disagree with
+// what lies below them.
+__device__ __forceinline__ Found find_by_sums(const PerLevels& levels, u64 super, double rest, int lane) {
     const double2 g = __ldg(reinterpret_cast<const double2*>(levels.group_sum + super * SUPER) + lane);
     const double groups[2] = {g.x, g.y};
     const u64 group = super * SUPER + descend(groups, lane, rest);
@@ -259,31 +289,38 @@ __device__ __forceinline__ u32 first_beyond(double2 ends, double& rest) {
     return 2 * (u32)lane + (is_even ? 0u : 1u);
 }
 
+// A lane's two of at most SUPERS_AT_HAND ends of super-groups. Behind the last stands what no target reaches.
+__device__ __forceinline__ double2 supers_at_hand(const double* ends, u64 n_super, int lane) {
+    const double none = 1.7976931348623157e308;
+    const u32 even = 2 * lane, odd = even + 1;
+    return make_double2(even < n_super ? ends[even] : none, odd < n_super ? ends[odd] : none);
+}
+
+// The same from memory; anything where there are more.
+__device__ __forceinline__ double2 load_supers(const PerLevels& levels, int lane) {
+    return levels.n_super <= SUPERS_AT_HAND ? supers_at_hand(levels.super_end, levels.n_super, lane) : make_double2(0.0, 0.0);
+}
+
+// The super-group of a target, which is less than the total; `rest` becomes the remainder in it.
+__device__ __forceinline__ u32 super_of(const PerLevels& levels, double2 supers, double target, int lane, double& rest) {
+    if (levels.n_super > SUPERS_AT_HAND) return find_super(levels, target, lane, rest);
+    rest = target;
+    return first_beyond(supers, rest);
+}
+
 // Slots for N targets at once by one warp, level by level, so that their loads overlap. Lane i holds target i, for i < N. Targets must
-// be in [0, total); they are moved there if rounding put them outside.
+// be in [0, total); they are moved there if rounding put them outside. `supers`: a lane's two ends, where there are at most
+// SUPERS_AT_HAND.
 template <int N>
-__device__ __forceinline__ void find_slots(const PerLevels& levels, double total, double target, int lane, Found (&found)[N]) {
+__device__ __forceinline__ void find_slots(const PerLevels& levels, double total, double2 supers, double target, int lane, Found (&found)[N]) {
     target = clamp_target(target, total);
     double rest[N];
     u32 at[N];  // super-groups, groups, then tiles: a buffer has fewer than 2^32 slots
     u32 again = 0;  // bits of targets that are to be searched for by sums
     double2 ends[N];
     float4 p[N];
-    const u32 n_super = (u32)levels.n_super;
-    if (n_super <= 64) {
-        // Up to 33 million slots: one load serves all targets. A target is less than the last end, so none is found behind it.
-        const u32 even = 2 * lane, odd = even + 1;
-        const double none = 1.7976931348623157e308;
-        const double2 supers = make_double2(even < n_super ? __ldg(levels.super_end + even) : none, odd < n_super ? __ldg(levels.super_end + odd) : none);
 #pragma unroll
-        for (int i = 0; i < N; ++i) {
-            rest[i] = __shfl_sync(FULL_WARP, target, i);
-            at[i] = first_beyond(supers, rest[i]);
-        }
-    } else {
-#pragma unroll
-        for (int i = 0; i < N; ++i) at[i] = find_super(levels, __shfl_sync(FULL_WARP, target, i), lane, rest[i]);
-    }
+    for (int i = 0; i < N; ++i) at[i] = super_of(levels, supers, __shfl_sync(FULL_WARP, target, i), lane, rest[i]);
 #pragma unroll
     for (int i = 0; i < N; ++i) ends[i] = __ldg(reinterpret_cast<const double2*>(levels.group_end + (u64)at[i] * SUPER) + lane);
 #pragma unroll
@@ -330,15 +367,15 @@ __device__ __forceinline__ void find_slots(const PerLevels& levels, double total
     while (again) {
         const int one = __ffs((int)again) - 1;
         again &= again - 1;
-        const Found right = find_by_sums(levels, __shfl_sync(FULL_WARP, target, one), lane);
+        double remainder;
+        const u32 super = super_of(levels, supers, __shfl_sync(FULL_WARP, target, one), lane, remainder);
+        const Found right = find_by_sums(levels, super, remainder, lane);
 #pragma unroll
         for (int i = 0; i < N; ++i) {
             if (i == one) found[i] = right;
         }
     }
 }
-
-__device__ __forceinline__ bool is_drawable(double total) { return total > 0.0 && total <= 1.7976931348623157e308; }
 
 // Finds the slot for each of the given targets; the search of per_sample without its random numbers.
 //   target  [n] f64 in   clamped into [0, total)
@@ -350,7 +387,7 @@ extern "C" __global__ void __launch_bounds__(256) per_find(const PerLevels level
     for (u32 i = (blockIdx.x * blockDim.x + threadIdx.x) >> 5; i < n; i += (gridDim.x * blockDim.x) >> 5) {
         Found found[1] = {{0, 0.0f}};
         const bool drawable = is_drawable(total);
-        if (drawable) find_slots(levels, total, target[i], lane, found);
+        if (drawable) find_slots(levels, total, load_supers(levels, lane), target[i], lane, found);
         if (lane == 0) index[i] = drawable ? (i64)found[0].slot : -1;
     }
 }
@@ -360,7 +397,12 @@ extern "C" __global__ void __launch_bounds__(256) per_find_by_sums(const PerLeve
     const int lane = threadIdx.x & 31;
     const double total = state->total;
     for (u32 i = (blockIdx.x * blockDim.x + threadIdx.x) >> 5; i < n; i += (gridDim.x * blockDim.x) >> 5) {
-        const i64 slot = is_drawable(total) ? (i64)find_by_sums(levels, clamp_target(target[i], total), lane).slot : -1;
+        i64 slot = -1;
+        if (is_drawable(total)) {
+            double rest;
+            const u32 super = find_super(levels, clamp_target(target[i], total), lane, rest);
+            slot = find_by_sums(levels, super, rest, lane).slot;
+        }
         if (lane == 0) index[i] = slot;
     }
 }
@@ -370,7 +412,7 @@ constexpr u32 DRAWS = 4;
 
 // Draws DRAWS rows, from row `first` on: stratum i of n equal shares of the mass gives draw i. Lane 0 writes; all lanes get
 // slots (NO_SLOT beyond the batch and where nothing can be drawn). Gives the smallest priority drawn, as bits.
-__device__ __forceinline__ u32 draw_rows(const PerLevels& levels, double total, u64 seed, u64 call, double width, u32 first, u32 n, int lane, i64* index, float* drawn, u32 (&slots)[DRAWS]) {
+__device__ __forceinline__ u32 draw_rows(const PerLevels& levels, double total, double2 supers, u64 seed, u64 call, double width, u32 first, u32 n, int lane, i64* index, float* drawn, u32 (&slots)[DRAWS]) {
     const bool drawable = is_drawable(total);
     u32 least = 0x7f800000u;
     // One lane a draw computes its random number.
@@ -384,7 +426,7 @@ __device__ __forceinline__ u32 draw_rows(const PerLevels& levels, double total, 
     Found found[DRAWS];
 #pragma unroll
     for (u32 k = 0; k < DRAWS; ++k) found[k] = Found{0, 0.0f};
-    if (drawable) find_slots(levels, total, mine, lane, found);
+    if (drawable) find_slots(levels, total, supers, mine, lane, found);
 #pragma unroll
     for (u32 k = 0; k < DRAWS; ++k) {
         slots[k] = drawable && first + k < n ? found[k].slot : NO_SLOT;
@@ -398,13 +440,12 @@ __device__ __forceinline__ u32 draw_rows(const PerLevels& levels, double total, 
 }
 
 // What a draw leaves behind beside its rows, by one thread a block: the smallest priority, and, in block 0, the scalars.
-__device__ __forceinline__ void finish_draw(PerState* state, u32 least, u64* drawn_at, u32* status) {
+__device__ __forceinline__ void finish_draw(PerState* state, double total, u32 least, u64* drawn_at, u32* status) {
     // Read first: once the smallest is known, no block needs the atomic.
     if (least < *(volatile u32*)&state->min_drawn) atomicMin(&state->min_drawn, least);
     if (blockIdx.x != 0) return;
     *drawn_at = state->written;
-    const double total = state->total;
-    *status = is_drawable(total) ? 0u : total <= 0.0 ? STATUS_ZERO_TOTAL : STATUS_NOT_FINITE;
+    *status = status_of(total);
     state->next_draw = state->draws + 1;
 }
 
@@ -426,13 +467,13 @@ extern "C" __global__ void __launch_bounds__(256) per_sample(const PerLevels lev
     u32 least = 0x7f800000u;
     for (u32 first = ((blockIdx.x * blockDim.x + threadIdx.x) >> 5) * DRAWS; first < n; first += ((gridDim.x * blockDim.x) >> 5) * DRAWS) {
         u32 slots[DRAWS];
-        least = min(least, draw_rows(levels, total, seed, call, width, first, n, lane, index, drawn, slots));
+        least = min(least, draw_rows(levels, total, load_supers(levels, lane), seed, call, width, first, n, lane, index, drawn, slots));
     }
     if (lane == 0) smallest[warp] = least;
     __syncthreads();
     if (threadIdx.x != 0) return;
     for (u32 w = 1; w < 8; ++w) least = min(least, smallest[w]);
-    finish_draw(state, least, drawn_at, status);
+    finish_draw(state, total, least, drawn_at, status);
 }
 
 // ------------------------------------------------------------------------------------------------------------- weights
@@ -629,22 +670,38 @@ extern "C" __global__ void __launch_bounds__(256) gather_batch(const GatherBatch
 
 // Draws a batch and gathers it in one pass, so that rows are on their way while others are still searched for. Contains per_sample,
 // gather_states (both), gather_u32 and gather_f32 (action, reward, flags); is_weights follows, once the smallest priority is known.
-//   levels, drawn_at, status, state   as per_sample
+//   levels, drawn_at, status, state   as per_sample; and state.total and its status, as per_total, where n_super <= SUPERS_AT_HAND
 //   batch    as gather_batch: index and drawn are out here, weights are left alone
 // Launch: one warp for DRAWS rows, block 128, any grid, shared 0 bytes.   Needs, bits: as per_sample and gather_batch.
 // Eight blocks a multiprocessor (64 registers a thread): a batch of 16,384 is one wave on 132 of them.
 extern "C" __global__ void __launch_bounds__(128, 8) sample_batch(const PerLevels levels, const GatherBatch batch, const u32* records, RecordLayout layout, PerState* state, u64* drawn_at, u32* status) {
     __shared__ u32 smallest[4];
+    __shared__ double supers[SUPERS_AT_HAND + 1];  // inclusive ends, and the total
     previous_kernel_done();
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const double total = state->total;
     const u64 seed = state->seed, call = state->draws;
+    // Every block adds the super-groups up for itself: less than a block of the scan that all others wait for would take.
+    const bool at_hand = levels.n_super <= SUPERS_AT_HAND;
+    if (warp == 0) {
+        double end = 0.0;
+        if (at_hand) {
+            const u32 n_super = (u32)levels.n_super;
+            for (u32 i = lane; i < n_super; i += 32) supers[i] = levels.super_sum[i];
+            end = add_up(supers, n_super, end, lane);
+        } else {
+            end = state->total;
+        }
+        if (lane == 0) supers[SUPERS_AT_HAND] = end;
+    }
+    __syncthreads();
+    const double total = supers[SUPERS_AT_HAND];
+    const double2 ends = at_hand ? supers_at_hand(supers, levels.n_super, lane) : make_double2(0.0, 0.0);
     const double width = __ddiv_rn(total, (double)batch.n);
     const u32 quads = (layout.state_dim + 3) / 4, per_row = 2 * quads;
     u32 least = 0x7f800000u;
     for (u32 first = ((blockIdx.x * blockDim.x + threadIdx.x) >> 5) * DRAWS; first < batch.n; first += ((gridDim.x * blockDim.x) >> 5) * DRAWS) {
         u32 slots[DRAWS];
-        least = min(least, draw_rows(levels, total, seed, call, width, first, batch.n, lane, batch.index, batch.drawn, slots));
+        least = min(least, draw_rows(levels, total, ends, seed, call, width, first, batch.n, lane, batch.index, batch.drawn, slots));
 
         // The fields, one lane a row.
         u32 mine = NO_SLOT;
@@ -689,7 +746,8 @@ extern "C" __global__ void __launch_bounds__(128, 8) sample_batch(const PerLevel
     __syncthreads();
     if (threadIdx.x != 0) return;
     for (u32 w = 1; w < 4; ++w) least = min(least, smallest[w]);
-    finish_draw(state, least, drawn_at, status);
+    if (blockIdx.x == 0 && at_hand) note_total(state, total);
+    finish_draw(state, total, least, drawn_at, status);
 }
 
 // ------------------------------------------------------------------------------------------------------------- updates
@@ -703,10 +761,10 @@ constexpr u32 BAD_TD_KEEP = 0;  // the slot keeps its priority; any other value:
 //   priority  [..] f32 in/out  marked; a repeated index gets the largest of its new priorities
 //   touched   [n] i32 out    the slot's tile; -1 where it keeps its priority
 //   state     in/out: max_priority rises, n_touched = n, bad_td_errors and stale_rows count
-// Launch: one thread a row, block 256, grid ceil(n / 256), shared 0 bytes.
+// Launch: one thread a row, block 128, grid ceil(n / 128), shared 0 bytes.
 // Needs: no marks left over from an earlier update (a scan, or per_touched_tiles, in between).
 // Bits: order-free; the largest of several values is the same whoever comes first.
-extern "C" __global__ void __launch_bounds__(256) per_update_pa(const i64* index, const float* td_error, u32 n, const u64* drawn_at, u64 capacity, float alpha, float eps, u32 bad_td, u32 signed_td,
+extern "C" __global__ void __launch_bounds__(128) per_update_pa(const i64* index, const float* td_error, u32 n, const u64* drawn_at, u64 capacity, float alpha, float eps, u32 bad_td, u32 signed_td,
                                                                 float* priority, int* touched, PerState* state) {
     previous_kernel_done();
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;

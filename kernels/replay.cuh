@@ -19,7 +19,7 @@ struct PerState {
     u32 min_drawn;        // bits of the smallest priority in the newest batch
     u32 n_touched;        // entries of `touched`
     u32 status;           // STATUS_*, until the host has read it
-    u32 scan_ticket;
+    u32 reserved;
     u64 next_draw;        // what the next scan sets `draws` to; apart, so that no block of a draw sees it move
 };
 static_assert(sizeof(PerState) == 96, "launch/per.rs has the same layout");

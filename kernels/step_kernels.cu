@@ -166,19 +166,18 @@ constexpr u32 UPLOADS_AT_ONCE = 4;
 template <typename S, typename T>
 __device__ __forceinline__ void copy_states(const S* __restrict__ states, const S* __restrict__ next_states, T* __restrict__ x, u32 first,
                                             u32 stride, u64 filled, u32 values) {
-    constexpr u32 AT_ONCE = UPLOADS_AT_ONCE / 2;
     const u32 half = values / 8;
-    for (u32 start = first; start < 2 * half; start += AT_ONCE * stride) {
-        Eight<S> pieces[AT_ONCE];
+    for (u32 start = first; start < 2 * half; start += UPLOADS_AT_ONCE * stride) {
+        Eight<S> pieces[UPLOADS_AT_ONCE];
 #pragma unroll
-        for (u32 i = 0; i < AT_ONCE; ++i) {
+        for (u32 i = 0; i < UPLOADS_AT_ONCE; ++i) {
             const u32 at = start + i * stride;
             const bool next = at >= half;
             const u64 within = 8ull * (next ? at - half : at);
             pieces[i] = at < 2 * half && within < filled ? Eight<S>::load((next ? next_states : states) + within) : Eight<S>::zeros();
         }
 #pragma unroll
-        for (u32 i = 0; i < AT_ONCE; ++i) {
+        for (u32 i = 0; i < UPLOADS_AT_ONCE; ++i) {
             const u32 at = start + i * stride;
             if (at < 2 * half) pieces[i].store(x + 8ull * at);
         }
@@ -643,7 +642,10 @@ extern "C" __global__ void __launch_bounds__(256)
     StepState before;
     if (blockIdx.x == 0 && threadIdx.x == 0) before = *state;
     double squares = 0, loss = 0;
+    // Loads ahead of the additions.
+#pragma unroll 4
     for (u32 i = threadIdx.x; i < norm_blocks; i += 256) squares += square_partial[i];
+#pragma unroll 4
     for (u32 i = threadIdx.x; i < tiles; i += 256) loss += loss_partial[i];
     squares = warp_sum(squares);
     loss = warp_sum(loss);

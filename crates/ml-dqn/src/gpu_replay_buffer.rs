@@ -346,7 +346,13 @@ impl GpuReplayBuffer {
         self.options.min_size.unwrap_or(batch_size).max(1)
     }
 
-    /// Brings all sums up to date.
+    /// Brings all sums up to date, and the total.
+    fn scan_whole(&self, shared: &mut Shared) -> Result<(), DqnError> {
+        self.scan(shared, None)?;
+        self.kernels.total(&self.stream, &self.memory)
+    }
+
+    /// Brings all sums up to date that a draw needs, which finds the total by itself.
     fn scan(&self, shared: &mut Shared, capture: Option<u64>) -> Result<(), DqnError> {
         self.settle(shared, capture)?;
         self.kernels.prefix_scan(&self.stream, &self.memory)?;
@@ -538,7 +544,7 @@ impl GpuReplayBuffer {
         self.refuse_capture("stats")?;
         {
             let mut shared = lock(&self.shared);
-            self.scan(&mut shared, None)?;
+            self.scan_whole(&mut shared)?;
         }
         let state = self.take_state()?;
         Ok(ReplayStats {
@@ -575,7 +581,7 @@ impl GpuReplayBuffer {
         let mut shared = lock(&self.shared);
         self.settle(&mut shared, None)?;
         self.kernels.all_tiles(&self.stream, &self.memory)?;
-        self.scan(&mut shared, None)
+        self.scan_whole(&mut shared)
     }
 
     /// Sums of tiles of 128 slots, groups of 64 tiles, and the inclusive sums of super-groups of 64 groups, as they are kept.
@@ -586,7 +592,7 @@ impl GpuReplayBuffer {
     pub fn sums_to_host(&self) -> Result<[Vec<f64>; 3], DqnError> {
         self.refuse_capture("sums_to_host")?;
         let mut shared = lock(&self.shared);
-        self.scan(&mut shared, None)?;
+        self.scan_whole(&mut shared)?;
         Ok([
             self.memory.tile_sum.to_vec()?,
             self.memory.group_sum.to_vec()?,

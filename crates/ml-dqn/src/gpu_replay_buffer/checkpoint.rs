@@ -89,7 +89,7 @@ impl GpuReplayBuffer {
         self.refuse_capture("save")?;
         let mut shared = lock(&self.shared);
         // Afterwards no priority carries a mark, and the sums are those that a rebuild gives.
-        self.scan(&mut shared, None)?;
+        self.scan_whole(&mut shared)?;
         let mut state = [PerState::default()];
         self.memory.state.read(&mut state)?;
 
@@ -207,7 +207,7 @@ impl GpuReplayBuffer {
         }
         // Tickets are zero between launches, whatever the file says.
         let state = PerState {
-            scan_ticket: 0,
+            reserved: 0,
             n_touched: 0,
             status: 0,
             ..state
@@ -222,7 +222,7 @@ impl GpuReplayBuffer {
             ..shared.pending
         };
         self.kernels.all_tiles(&self.stream, &self.memory)?;
-        self.scan(&mut shared, None)?;
+        self.scan_whole(&mut shared)?;
         Ok(self.stream.synchronize()?)
     }
 

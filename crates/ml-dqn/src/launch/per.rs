@@ -75,8 +75,8 @@ pub struct PerState {
     pub n_touched: u32,
     /// `STATUS_*` bits that the host has not read yet.
     pub status: u32,
-    /// Blocks of `per_prefix_scan` that have finished; zero between launches.
-    pub scan_ticket: u32,
+    /// Nothing yet.
+    pub reserved: u32,
     /// What the next scan sets `draws` to.
     pub next_draw: u64,
 }
@@ -96,12 +96,14 @@ pub struct PerLevels {
     pub group_sum: u64,
     /// Inclusive within the super-group.
     pub group_end: u64,
-    /// Inclusive over all.
+    /// Sums of super-groups.
+    pub super_sum: u64,
+    /// Inclusive over all, as of the last `per_total`.
     pub super_end: u64,
     /// Super-groups.
     pub n_super: u64,
 }
-const _: () = assert!(size_of::<PerLevels>() == 56);
+const _: () = assert!(size_of::<PerLevels>() == 64);
 
 /// Twin of `RecordLayout`: how one transition lies in memory, in words of 4 bytes.
 #[repr(C)]
@@ -290,7 +292,9 @@ pub struct PerMemory {
     pub group_sum: DeviceMemory<f64>,
     /// Inclusive sums of groups within their super-group.
     pub group_end: DeviceMemory<f64>,
-    /// Inclusive sums of super-groups.
+    /// Sums of super-groups.
+    pub super_sum: DeviceMemory<f64>,
+    /// Inclusive over all.
     pub super_end: DeviceMemory<f64>,
     /// `capacity * record_words`.
     pub records: DeviceMemory<u32>,
@@ -328,6 +332,11 @@ impl PerSizes {
         (self.layout.capacity as usize).div_ceil(TILE)
     }
 
+    /// Entries of the list of touched tiles, which is read several at a time.
+    fn n_touched(&self) -> usize {
+        self.max_batch.next_multiple_of(TILES as usize)
+    }
+
     /// Bytes that [`PerMemory::new`] allocates.
     pub fn bytes(&self) -> u64 {
         let capacity = self.layout.capacity;
@@ -335,9 +344,9 @@ impl PerSizes {
         let tracked = if self.track_episodes { capacity } else { 0 };
         2 * size_of::<PerState>() as u64
             + 4 * (self.n_tiles() * TILE) as u64
-            + 8 * supers * (2 * (GROUP * SUPER) as u64 + 2 * SUPER as u64 + 1)
+            + 8 * supers * (2 * (GROUP * SUPER) as u64 + 2 * SUPER as u64 + 2)
             + 4 * capacity * u64::from(self.layout.record_words)
-            + 4 * self.max_batch as u64
+            + 4 * self.n_touched() as u64
             + (size_of::<EnvCursor>() * self.n_envs) as u64
             + tracked * (size_of::<EpisodePlace>() + size_of::<u64>()) as u64
     }
@@ -361,9 +370,10 @@ impl PerMemory {
             tile_end: DeviceMemory::zeroed(stream, supers * GROUP * SUPER)?,
             group_sum: DeviceMemory::zeroed(stream, supers * SUPER)?,
             group_end: DeviceMemory::zeroed(stream, supers * SUPER)?,
+            super_sum: DeviceMemory::zeroed(stream, supers)?,
             super_end: DeviceMemory::zeroed(stream, supers)?,
             records: DeviceMemory::zeroed(stream, capacity * sizes.layout.record_words as usize)?,
-            touched: DeviceMemory::zeroed(stream, sizes.max_batch)?,
+            touched: DeviceMemory::zeroed(stream, sizes.n_touched())?,
             cursors: DeviceMemory::zeroed(stream, sizes.n_envs)?,
             places: DeviceMemory::zeroed(stream, tracked)?,
             episode_ends: DeviceMemory::zeroed(stream, tracked)?,
@@ -377,11 +387,18 @@ impl PerMemory {
             tile_end: self.tile_end.address(),
             group_sum: self.group_sum.address(),
             group_end: self.group_end.address(),
+            super_sum: self.super_sum.address(),
             super_end: self.super_end.address(),
             n_super: self.super_end.len() as u64,
         }
     }
 }
+
+/// Tiles that one warp of `per_touched_tiles` and `per_all_tiles` sums side by side: twin of `TILES`.
+const TILES: u64 = 4;
+
+/// Super-groups that `sample_batch` adds up by itself: twin of `SUPERS_AT_HAND`.
+const SUPERS_AT_HAND: usize = 64;
 
 /// Rows that one warp of `per_sample` and `sample_batch` draws side by side: twin of `DRAWS`.
 const DRAWS: u64 = 4;
@@ -391,15 +408,15 @@ const MOST_BLOCKS: u32 = 1 << 14;
 
 /// Geometry of each kernel, shared with the tests that run kernels alone.
 pub mod shape {
-    use super::{DRAWS, LaunchShape, MOST_BLOCKS, TILE};
+    use super::{DRAWS, LaunchShape, MOST_BLOCKS, TILE, TILES};
 
-    /// `per_touched_tiles`: one warp an entry.
+    /// `per_touched_tiles`: one warp for `TILES` entries.
     pub fn touched_tiles(n: usize) -> LaunchShape {
-        LaunchShape::warps(n as u64, MOST_BLOCKS)
+        LaunchShape::warps((n as u64).div_ceil(TILES), MOST_BLOCKS)
     }
-    /// `per_all_tiles`: one warp a tile.
+    /// `per_all_tiles`: one warp for `TILES` tiles.
     pub fn all_tiles(n_tiles: usize) -> LaunchShape {
-        LaunchShape::warps(n_tiles as u64, MOST_BLOCKS)
+        LaunchShape::warps((n_tiles as u64).div_ceil(TILES), MOST_BLOCKS)
     }
     /// `per_prefix_scan`: one block a super-group.
     pub fn prefix_scan(n_super: usize) -> LaunchShape {
@@ -407,6 +424,10 @@ pub mod shape {
             grid: n_super as u32,
             block: 1024,
         }
+    }
+    /// `per_total`: one warp.
+    pub fn total() -> LaunchShape {
+        LaunchShape { grid: 1, block: 32 }
     }
     /// `per_find`: one warp a target.
     pub fn find(n: usize) -> LaunchShape {
@@ -424,9 +445,16 @@ pub mod shape {
             block: 128,
         }
     }
-    /// `is_weights`, `i64_to_u32`, `gather_u32`, `gather_f32`, `per_update_pa`: one thread a row.
+    /// `is_weights`, `i64_to_u32`, `gather_u32`, `gather_f32`: one thread a row.
     pub fn rows(n: usize) -> LaunchShape {
         LaunchShape::threads(n as u64, u32::MAX)
+    }
+    /// `per_update_pa`: one thread a row, in small blocks, as it waits more than it computes.
+    pub fn update(n: usize) -> LaunchShape {
+        LaunchShape {
+            grid: n.div_ceil(128) as u32,
+            block: 128,
+        }
     }
     /// `gather_states`: one thread for four components.
     pub fn gather_states(n: usize, state_dim: usize) -> LaunchShape {
@@ -464,6 +492,7 @@ pub struct PerKernels {
     touched_tiles: CudaFunction,
     all_tiles: CudaFunction,
     prefix_scan: CudaFunction,
+    total: CudaFunction,
     sample_batch: CudaFunction,
     weights: CudaFunction,
     update_pa: CudaFunction,
@@ -487,6 +516,7 @@ impl PerKernels {
             touched_tiles: find("per_touched_tiles")?,
             all_tiles: find("per_all_tiles")?,
             prefix_scan: find("per_prefix_scan")?,
+            total: find("per_total")?,
             sample_batch: find("sample_batch")?,
             weights: find("is_weights")?,
             update_pa: find("per_update_pa")?,
@@ -538,7 +568,7 @@ impl PerKernels {
         Ok(())
     }
 
-    /// Sums groups and super-groups, and the total.
+    /// Sums groups and super-groups. The total is [`sample_batch`](Self::sample_batch)'s or [`total`](Self::total)'s to find.
     ///
     /// # Errors
     /// What the driver refused.
@@ -554,7 +584,7 @@ impl PerKernels {
             &levels.tile_end,
             &levels.group_sum,
             &levels.group_end,
-            &levels.super_end,
+            &levels.super_sum,
             &state
         ];
         let shape = shape::prefix_scan(memory.super_end.len());
@@ -563,7 +593,24 @@ impl PerKernels {
         Ok(())
     }
 
-    /// Draws and gathers a batch, then weighs it.
+    /// Adds super-groups up: the total and its status, as of the last scan.
+    ///
+    /// # Errors
+    /// What the driver refused.
+    pub fn total(&self, stream: &Arc<CudaStream>, memory: &PerMemory) -> Result<(), DqnError> {
+        let (levels, state) = (memory.levels(), memory.state.address());
+        let mut arguments = arguments![
+            &levels.super_sum,
+            &levels.super_end,
+            &levels.n_super,
+            &state
+        ];
+        // SAFETY: order and types match per_total; both arrays have `n_super` entries.
+        unsafe { launch_behind(stream, &self.total, shape::total().config(), &mut arguments) }?;
+        Ok(())
+    }
+
+    /// Draws and gathers a batch from what a scan left, then weighs it. Also finds the total.
     ///
     /// # Errors
     /// What the driver refused.
@@ -583,6 +630,9 @@ impl PerKernels {
         }
         check_length("sample_batch", "drawn_at", drawn_at.len(), 1)?;
         check_length("sample_batch", "status", status.len(), 1)?;
+        if memory.super_end.len() > SUPERS_AT_HAND {
+            self.total(stream, memory)?;
+        }
         let (levels, records) = (memory.levels(), memory.records.address());
         let (state, n) = (memory.state.address(), batch.n as usize);
         let (drawn_at, status) = (drawn_at.address(), status.address());
@@ -667,7 +717,7 @@ impl PerKernels {
             launch_behind(
                 stream,
                 &self.update_pa,
-                shape::rows(n).config(),
+                shape::update(n).config(),
                 &mut arguments,
             )
         }?;

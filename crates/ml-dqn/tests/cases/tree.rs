@@ -20,6 +20,7 @@ pub struct Tree {
     pub tile_end: Buffer<f64>,
     pub group_sum: Buffer<f64>,
     pub group_end: Buffer<f64>,
+    pub super_sum: Buffer<f64>,
     pub super_end: Buffer<f64>,
     pub touched: Buffer<i32>,
     pub records: Buffer<u32>,
@@ -78,6 +79,7 @@ impl Tree {
             tile_end: program.unwritten(supers * GROUP * SUPER),
             group_sum: program.unwritten(supers * SUPER),
             group_end: program.unwritten(supers * SUPER),
+            super_sum: program.unwritten(supers),
             super_end: program.unwritten(supers),
             touched: program.unwritten(MAX_BATCH),
             records: program.buffer(&vec![0u32; capacity * layout.record_words as usize]),
@@ -139,6 +141,12 @@ impl Tree {
 
     /// Sums of touched tiles, then of everything above.
     pub fn scan(&mut self) {
+        self.scan_for_a_draw();
+        self.total();
+    }
+
+    /// The same, but for the total, which `sample_batch` finds by itself.
+    pub fn scan_for_a_draw(&mut self) {
         self.program.launch(
             "per_touched_tiles",
             // Fewer warps than entries: the kernel must stride.
@@ -151,10 +159,15 @@ impl Tree {
                 address(self.tile_sum),
             ],
         );
-        self.scan_above();
+        self.prefix_scan();
     }
 
     pub fn scan_above(&mut self) {
+        self.prefix_scan();
+        self.total();
+    }
+
+    fn prefix_scan(&mut self) {
         let supers = self.capacity.div_ceil(SUPER_SLOTS);
         self.program.launch(
             "per_prefix_scan",
@@ -164,7 +177,22 @@ impl Tree {
                 address(self.tile_end),
                 address(self.group_sum),
                 address(self.group_end),
+                address(self.super_sum),
+                address(self.state),
+            ],
+        );
+    }
+
+    /// Ends of super-groups and the total.
+    pub fn total(&mut self) {
+        let supers = self.capacity.div_ceil(SUPER_SLOTS) as u64;
+        self.program.launch(
+            "per_total",
+            shape::total(),
+            vec![
+                address(self.super_sum),
                 address(self.super_end),
+                value(supers),
                 address(self.state),
             ],
         );
@@ -177,6 +205,7 @@ impl Tree {
             address(self.tile_end),
             address(self.group_sum),
             address(self.group_end),
+            address(self.super_sum),
             address(self.super_end),
             value(self.capacity.div_ceil(SUPER_SLOTS) as u64),
         ])
@@ -265,7 +294,7 @@ impl Tree {
         let n = slots.len();
         self.program.launch(
             "per_update_pa",
-            shape::rows(n),
+            shape::update(n),
             vec![
                 address(index),
                 address(td),

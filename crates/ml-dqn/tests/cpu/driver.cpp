@@ -57,7 +57,7 @@ template <class... P> Launcher launcher(const char* name, void (*kernel)(P...)) 
 
 #define KERNEL(name) {#name, launcher(#name, name)}
 const std::map<std::string, Launcher> kernels = {
-    KERNEL(per_touched_tiles), KERNEL(per_all_tiles), KERNEL(per_prefix_scan), KERNEL(per_find), KERNEL(per_find_by_sums), KERNEL(per_sample), KERNEL(sample_batch), KERNEL(is_weights),
+    KERNEL(per_touched_tiles), KERNEL(per_all_tiles), KERNEL(per_prefix_scan), KERNEL(per_total), KERNEL(per_find), KERNEL(per_find_by_sums), KERNEL(per_sample), KERNEL(sample_batch), KERNEL(is_weights),
     KERNEL(i64_to_u32), KERNEL(gather_u32), KERNEL(gather_f32), KERNEL(gather_states), KERNEL(gather_batch), KERNEL(per_update_pa),
     KERNEL(store_rows), KERNEL(link_steps), KERNEL(per_insert), KERNEL(per_set_beta), KERNEL(per_reset), KERNEL(per_take_status),
     KERNEL(her_relabel),

@@ -1,7 +1,7 @@
 //! Gathers: `i64_to_u32`, `gather_u32`, `gather_f32`, `gather_states`, `gather_batch`.
 
 use ml_dqn::launch::LaunchShape;
-use ml_dqn::launch::per::shape;
+use ml_dqn::launch::per::{STATUS_ZERO_TOTAL, SUPER_SLOTS, shape};
 use ml_dqn::oracle::per::{Step, normalized_weights, window};
 
 use crate::cases::tree::{Rows, Tree};
@@ -22,6 +22,10 @@ pub fn cases() -> Vec<Case> {
         (
             "sample_batch/equals_its_parts",
             sample_batch_equals_its_parts,
+        ),
+        (
+            "sample_batch/over_super_groups",
+            sample_batch_over_super_groups,
         ),
         ("sample_batch/nothing_to_draw", sample_batch_nothing_to_draw),
     ]
@@ -256,10 +260,11 @@ fn sample_batch_equals_its_parts(backend: &dyn Backend) {
             let slots: Vec<i64> = (0..n as i64).collect();
             let td_errors: Vec<f32> = Random(3).units(n).iter().map(|u| u + 0.01).collect();
             tree.update(&slots, &td_errors, n as u64, Default::default());
-            tree.scan();
+            tree.scan_for_a_draw();
             tree
         };
         let mut apart = build();
+        apart.total();
         let (index, drawn, ..) = apart.sample(batch);
         let parts = gather(&mut apart, index, drawn, batch, n_steps, 0.9);
         apart.program.run(backend);
@@ -305,12 +310,46 @@ fn sample_batch_equals_its_parts(backend: &dyn Backend) {
             "{what}: smallest priority"
         );
         assert_eq!(tree.state().next_draw, 1);
+        assert_eq!(tree.state().total, apart.state().total, "{what}: total");
     }
+}
+
+/// The mass lies in the first and the last of three super-groups, and each is found by the ends that the draw adds up itself.
+fn sample_batch_over_super_groups(backend: &dyn Backend) {
+    let n = 2 * SUPER_SLOTS + 77;
+    let build = || {
+        let mut tree = Tree::with_states(n, &vec![0.0; n], 1, false, 1);
+        let slots: Vec<i64> = [0, 5, SUPER_SLOTS - 1, 2 * SUPER_SLOTS, n - 1]
+            .map(|slot| slot as i64)
+            .to_vec();
+        let td_errors = [0.5, 2.0, 1.0, 0.25, 3.0];
+        tree.update(&slots, &td_errors, n as u64, Default::default());
+        tree.scan_for_a_draw();
+        (tree, slots)
+    };
+    let batch = 64;
+    let (mut apart, slots) = build();
+    apart.total();
+    let (index, drawn, ..) = apart.sample(batch);
+    apart.program.run(backend);
+    let (mut tree, _) = build();
+    let (one_index, one_drawn) = (tree.program.unwritten(batch), tree.program.unwritten(batch));
+    let (_, argument) = batch_of(&mut tree, one_index, one_drawn, batch, 1, 0.9);
+    let status = tree.sample_batch(argument, batch);
+    tree.program.run(backend);
+    let found = tree.program.read(one_index);
+    assert_eq!(found, apart.program.read(index));
+    assert_eq!(tree.program.read(one_drawn), apart.program.read(drawn));
+    assert_eq!(tree.program.read(status), [0]);
+    assert_eq!(tree.state().total, apart.state().total);
+    let mut distinct = found;
+    distinct.dedup();
+    assert_eq!(distinct, slots, "each has its share");
 }
 
 fn sample_batch_nothing_to_draw(backend: &dyn Backend) {
     let mut tree = Tree::with_states(9, &[0.0; 9], 3, false, 1);
-    tree.rebuild();
+    tree.scan_for_a_draw();
     let (index, drawn) = (tree.program.unwritten(5), tree.program.unwritten(5));
     let (out, argument) = batch_of(&mut tree, index, drawn, 5, 2, 0.9);
     let status = tree.sample_batch(argument, 5);
@@ -325,7 +364,8 @@ fn sample_batch_nothing_to_draw(backend: &dyn Backend) {
         "nothing is bootstrapped from"
     );
     assert_eq!(tree.program.read(out.step_counts), [0; 5]);
-    assert_eq!(tree.program.read(status), [1]);
+    assert_eq!(tree.program.read(status), [STATUS_ZERO_TOTAL]);
+    assert_eq!(tree.state().status, STATUS_ZERO_TOTAL, "the host is told");
 }
 
 fn batch_equals_its_parts(backend: &dyn Backend) {
