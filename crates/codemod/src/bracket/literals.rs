@@ -227,7 +227,8 @@ impl<'a> Literal<'_, 'a> {
     fn stream_argument(&self, init: &FieldInit, is_ref: bool) -> Option<(String, Option<Span>)> {
         let cx = self.cx();
         let place = |expr: &'a Expr, by_ref: Option<bool>| {
-            if !cx.is_pure(expr) || matches!(expr.kind, ExprKind::Lit(_) | ExprKind::Closure { .. })
+            if !cx.only_looks(expr)
+                || matches!(expr.kind, ExprKind::Lit(_) | ExprKind::Closure { .. })
             {
                 return None;
             }

@@ -275,7 +275,7 @@ impl<'a> Step<'_, 'a> {
                 });
                 found
             };
-            if !cx.is_pure(recv)
+            if !cx.only_looks(recv)
                 || !is_tight
                 || bound_inside
                 || cx.src(recv.span).contains('\n') && !trivial_chain(cx.src(recv.span))

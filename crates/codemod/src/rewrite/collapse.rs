@@ -46,24 +46,43 @@ impl<'a> Cx<'a> {
         subject: &Subject,
         regions: &[Span],
     ) -> Option<(Vec<String>, Replacements)> {
+        self.settle_checked(bounds, subject, regions, false)
+    }
+
+    /// The same; `checked`: an index in what is matched has been checked by then.
+    fn settle_checked(
+        &self,
+        bounds: &[Bound],
+        subject: &Subject,
+        regions: &[Span],
+        checked: bool,
+    ) -> Option<(Vec<String>, Replacements)> {
         let mut lets = Vec::new();
         let mut edits = Vec::new();
         let mut used_subject = false;
         if let Subject::Tuple(_) = subject {
             // Several things are evaluated, in their order: one `let` of the whole does that.
             let doing = effectful(subject);
+            let names = |payload: &Payload| {
+                let span = payload.span;
+                bounds
+                    .iter()
+                    .filter(move |bound| bound.payload.as_ref().is_some_and(|own| own.span == span))
+            };
             let bound = |payload: &Payload| {
-                bounds.iter().any(|bound| {
-                    bound
-                        .payload
-                        .as_ref()
-                        .is_some_and(|own| own.span == payload.span)
-                        && !self.an.locals[bound.local].uses.is_empty()
-                })
+                names(payload).any(|bound| !self.an.locals[bound.local].uses.is_empty())
+            };
+            let is_looked_at = |payload: &&Payload| {
+                self.is_check(payload)
+                    && (checked
+                        || names(payload)
+                            .any(|bound| self.check_stays(payload, regions[0], bound.local)))
             };
             match &doing[..] {
                 [] => {}
                 [one] if bound(one) => {}
+                all if all.iter().all(is_looked_at) => {}
+                all if bounds.is_empty() && all.iter().all(|one| self.is_check(one)) => {}
                 _ => return None,
             }
         }
@@ -79,7 +98,8 @@ impl<'a> Cx<'a> {
             };
             let whole = regions.iter().copied().reduce(Span::to)?;
             let named_in_tokens = self.opaque_mentions(&local.name, whole).next().is_some();
-            if n_uses == 0 && !payload.effects && !named_in_tokens {
+            let is_check = self.is_check(payload);
+            if n_uses == 0 && (!payload.effects || (checked && is_check)) && !named_in_tokens {
                 continue;
             }
             used_subject = true;
@@ -87,6 +107,8 @@ impl<'a> Cx<'a> {
             let may = !bound.retyped
                 && !bound.mutable
                 && self.may_substitute(whole, &one)
+                && !self.outlives(payload, bound.local, regions)
+                && (checked || self.check_stays(payload, regions[0], bound.local))
                 && self.holds_no_lock(payload, n_uses, whole, bound.local);
             if may {
                 let mut all = Some(Vec::new());
@@ -116,7 +138,11 @@ impl<'a> Cx<'a> {
             edits.extend(more);
         }
         // What is matched and not bound is evaluated all the same, and lives as long.
-        if !used_subject {
+        let is_done = checked
+            && effectful(subject)
+                .iter()
+                .all(|payload| self.is_check(payload));
+        if !used_subject && !is_done {
             lets.extend(self.effects_of(subject, self.is_quiet(regions))?);
         }
         edits.sort_by_key(|(span, _)| span.lo);
@@ -274,7 +300,11 @@ impl<'a> Cx<'a> {
         if let (Kind::Always(bounds), None) = (&outs[first].kind, &arms[first].guard) {
             let regions = [arms[first].body.span];
             let settled = self.settle(bounds, &subject, &regions);
-            let doing = effectful(&subject);
+            // An index is checked, and that is all.
+            let doing: Vec<&Payload> = effectful(&subject)
+                .into_iter()
+                .filter(|payload| !self.is_check(payload))
+                .collect();
             // A block of its own would let go of what the match holds before the statement around it ends.
             let held = match &settled {
                 Some((lets, _)) => lets.is_empty() || doing.is_empty() || self.ends_here(expr),
@@ -345,7 +375,18 @@ impl<'a> Cx<'a> {
         braces: Span,
         rule: &str,
     ) -> Option<EditGroup> {
-        if !effectful(subject).is_empty() {
+        // The first guard is asked in any case; an index that it checks first holds for the rest.
+        let checked = effectful(subject).iter().all(|payload| {
+            let at = chain[0];
+            let (Kind::Always(bounds), Some(guard)) = (&outs[at].kind, &arms[at].guard) else {
+                return false;
+            };
+            self.is_check(payload)
+                && bounds
+                    .iter()
+                    .any(|bound| self.check_stays(payload, guard.span, bound.local))
+        });
+        if !checked {
             return None;
         }
         let indent = indent_of(self.text, expr.span.lo).to_owned();
@@ -359,7 +400,7 @@ impl<'a> Cx<'a> {
             let mut regions = vec![arm.body.span];
             regions.extend(arm.guard.as_ref().map(|guard| guard.span));
             regions.sort();
-            let (lets, edits) = self.settle(bounds, subject, &regions)?;
+            let (lets, edits) = self.settle_checked(bounds, subject, &regions, true)?;
             if !lets.iter().all(String::is_empty) {
                 return None;
             }
@@ -750,7 +791,7 @@ impl<'a> Cx<'a> {
     // --- if and while
 
     /// The links of a chain of `&&`, in order.
-    fn links(&self, cond: &'a Expr) -> Vec<&'a Expr> {
+    pub(super) fn links(&self, cond: &'a Expr) -> Vec<&'a Expr> {
         let mut out = Vec::new();
         let mut at = cond;
         while let ExprKind::Binary {
@@ -776,7 +817,16 @@ impl<'a> Cx<'a> {
         alt: Option<&'a Expr>,
     ) -> Option<EditGroup> {
         let links = self.links(cond);
-        let (edits, lets, rule, n_left) = match self.chain(&links, then)? {
+        // What the first link checks may be checked in front of the `if`.
+        let own_line = match self.nodes.parent(expr) {
+            Some(Parent::Stmt { stmt, .. })
+                if stmt.attrs.is_empty() && starts_line(self.text, stmt.span.lo) =>
+            {
+                Some(stmt)
+            }
+            _ => None,
+        };
+        let (mut edits, lets, rule, n_left) = match self.chain(&links, then, own_line.is_some())? {
             Chain::Never(rule) => {
                 if self.loses_to_else(expr, then, alt, false) {
                     return None;
@@ -843,7 +893,10 @@ impl<'a> Cx<'a> {
             return self.emit(expr, rest);
         }
         if !lets.is_empty() {
-            return None;
+            let at = own_line?.span.lo;
+            let between = format!("{}{}", trivia::eol(self.text), indent_of(self.text, at));
+            let text: String = lets.iter().map(|text| format!("{text}{between}")).collect();
+            edits.insert(0, Edit::new(Span::new(at, at), text, &rule));
         }
         (!edits.iter().any(|edit| self.is_frozen(edit.span))).then_some(EditGroup { edits })
     }
@@ -856,7 +909,7 @@ impl<'a> Cx<'a> {
         label: Option<Span>,
     ) -> Option<EditGroup> {
         let links = self.links(cond);
-        match self.chain(&links, body)? {
+        match self.chain(&links, body, false)? {
             Chain::Never(rule) => match self.nodes.parent(expr) {
                 Some(Parent::Stmt { stmt, block, at }) => {
                     Some(EditGroup::one(self.delete_stmt(stmt, block, at, &rule)?))
@@ -917,7 +970,9 @@ impl<'a> Cx<'a> {
     }
 
     /// What a chain of conditions comes to, over the block that sees its names.
-    fn chain(&self, links: &[&'a Expr], then: &'a Block) -> Option<Chain<'a>> {
+    ///
+    /// `in_front`: a statement may stand in front of the whole.
+    fn chain(&self, links: &[&'a Expr], then: &'a Block, in_front: bool) -> Option<Chain<'a>> {
         struct Link<'a> {
             expr: &'a Expr,
             out: PatOut,
@@ -1002,6 +1057,21 @@ impl<'a> Cx<'a> {
                                 rule,
                             });
                         }
+                        Some(_)
+                            if in_front
+                                && *at == 0
+                                && let Some((texts, more)) =
+                                    self.settle_checked(bounds, &link.subject, &regions, true)
+                                && texts.is_empty()
+                                && !effectful(&link.subject).is_empty() =>
+                        {
+                            edits.extend(
+                                more.into_iter()
+                                    .map(|(span, text)| Edit::new(span, text, &rule)),
+                            );
+                            lets.extend(self.effects_of(&link.subject, true)?);
+                            dropped.push(*at);
+                        }
                         _ => {
                             // It stays as a link that always holds.
                             let value = match &link.subject {
@@ -1063,7 +1133,7 @@ impl<'a> Cx<'a> {
     ) -> Option<EditGroup> {
         let quiet = self.else_is_outside() || alt.is_none_or(|alt| self.is_quiet(&[alt.span]));
         let first = self.hold(value, quiet)?;
-        if !self.ends_here(expr) {
+        if !self.only_looks(value) && !self.ends_here(expr) {
             return None;
         }
         let rest = Rest {
@@ -1095,7 +1165,7 @@ impl<'a> Cx<'a> {
             }
             (Kind::Never, _) | (Kind::Always(_), None) if !matches!(subject, Subject::Tuple(_)) => {
                 let answer = matches!(out.kind, Kind::Always(_)).to_string();
-                if !self.ends_here(expr) {
+                if !self.only_looks(value) && !self.ends_here(expr) {
                     return None;
                 }
                 self.first_then(expr, &self.evaluate(value), &answer, &rule)

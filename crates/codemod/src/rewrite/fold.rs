@@ -106,6 +106,9 @@ impl<'a> Cx<'a> {
                     (None, None) => None,
                 }
             }
+            ExprKind::If { .. } if self.asked_in_a_chain(expr).is_some() => {
+                self.asked_in_a_chain(expr)
+            }
             ExprKind::If {
                 cond,
                 alt: Some(alt),
@@ -489,6 +492,103 @@ impl<'a> Cx<'a> {
             }
             _ => None,
         }
+    }
+
+    /// `let known = { let _ = &rows[0]; true };` that this run has left: what is done stands on its own.
+    pub fn asked_by_a_let(&self, at: &nodes::LetStmt<'a>) -> Option<EditGroup> {
+        let (_, init) = plain_let(at.stmt)?;
+        let (first, value) = self.asked(init)?;
+        if !at.stmt.attrs.is_empty() || !trivia::starts_line(self.text, at.stmt.span.lo) {
+            return None;
+        }
+        let eol = trivia::eol(self.text);
+        let indent = indent_of(self.text, at.stmt.span.lo);
+        let edits = vec![
+            Edit::new(
+                Span::new(at.stmt.span.lo, at.stmt.span.lo),
+                format!("{first}{eol}{indent}"),
+                RULE,
+            ),
+            Edit::new(init.span, value.to_string(), RULE),
+        ];
+        (!self.is_frozen(at.stmt.span)).then_some(EditGroup { edits })
+    }
+
+    /// `if { drop(lock); true } && more { … }` that this run has left: what is done stands in front of the `if`.
+    /// As the last link, where there is no `else`, it stands in the block.
+    fn asked_in_a_chain(&self, expr: &'a Expr) -> Option<EditGroup> {
+        let ExprKind::If {
+            cond, then, alt, ..
+        } = &expr.kind
+        else {
+            return None;
+        };
+        let links = self.links(cond);
+        let [first, .., last] = &links[..] else {
+            return None;
+        };
+        let eol = trivia::eol(self.text);
+        let edits = if let Some((done, true)) = self.asked(first)
+            && let Some(Parent::Stmt { stmt, .. }) = self.nodes.parent(expr)
+            && stmt.attrs.is_empty()
+            && trivia::starts_line(self.text, stmt.span.lo)
+        {
+            let indent = indent_of(self.text, stmt.span.lo);
+            let start = Span::new(stmt.span.lo, stmt.span.lo);
+            vec![
+                Edit::new(start, format!("{done}{eol}{indent}"), RULE),
+                Edit::new(Span::new(first.span.lo, links[1].span.lo), "", RULE),
+            ]
+        } else if let Some((done, true)) = self.asked(last)
+            && alt.is_none()
+            && let Some(stmt) = then.stmts.first()
+            && stmt.attrs.is_empty()
+            && trivia::starts_line(self.text, stmt.span.lo)
+        {
+            let indent = indent_of(self.text, stmt.span.lo);
+            let start = Span::new(stmt.span.lo, stmt.span.lo);
+            vec![
+                Edit::new(
+                    Span::new(links[links.len() - 2].span.hi, last.span.hi),
+                    "",
+                    RULE,
+                ),
+                Edit::new(start, format!("{done}{eol}{indent}"), RULE),
+            ]
+        } else {
+            return None;
+        };
+        (!self.is_frozen(expr.span)).then_some(EditGroup { edits })
+    }
+
+    /// `let _ = &rows[0];` that this run has left, where what follows looks at the same element at once.
+    pub fn checked_again(&self, at: &nodes::LetStmt<'a>) -> Option<EditGroup> {
+        let StmtKind::Let {
+            pat,
+            init: Some(init),
+            diverge: None,
+            ty: None,
+        } = &at.stmt.kind
+        else {
+            return None;
+        };
+        let ExprKind::Ref {
+            inner,
+            mutable: false,
+        } = &init.kind
+        else {
+            return None;
+        };
+        let is_check = matches!(pat.kind, crate::syntax::PatKind::Wild)
+            && matches!(inner.kind, ExprKind::Index { .. })
+            && self.only_looks(inner);
+        if !is_check || self.is_as_it_was(at.stmt.span) {
+            return None;
+        }
+        self.is_checked_next(at.block, at.at, inner)
+            .then(|| self.delete_stmt(at.stmt, at.block, at.at, RULE))
+            .flatten()
+            .map(EditGroup::one)
     }
 
     /// A loop whose body, since this run changed it, always leaves by its end: it runs once at most.
@@ -888,6 +988,17 @@ impl<'a> Cx<'a> {
             return None;
         };
         let name = mac.path.last().name.text.as_str();
+        if let ("assert" | "debug_assert", Some((first, true))) =
+            (name, self.asked(&args.first()?.value))
+            && let Some(Parent::Stmt { stmt, .. }) = self.nodes.parent(expr)
+        {
+            // A debug build alone asked.
+            let text = match name {
+                "assert" => first.to_owned(),
+                _ => format!("if cfg!(debug_assertions) {{ {first} }}"),
+            };
+            return self.edit(stmt.span, text, RULE);
+        }
         let holds = match name {
             "assert" | "debug_assert" => self.constant(&args.first()?.value)?,
             "assert_eq" | "debug_assert_eq" | "assert_ne" | "debug_assert_ne" => {

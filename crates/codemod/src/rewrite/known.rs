@@ -365,7 +365,7 @@ impl<'a> Cx<'a> {
 
     /// `{ let _ = first; value }`, where what `first` keeps alive is let go before anything else is done.
     pub(super) fn effect_then(&self, first: &Expr, of: &Expr, value: &str) -> Option<Code> {
-        self.ends_here(of).then(|| Code {
+        (self.only_looks(first) || self.ends_here(of)).then(|| Code {
             text: format!("{{ {} {value} }}", self.evaluate(first)),
             prec: Prec::Tight,
             block_like: true,
@@ -795,6 +795,8 @@ impl<'a> Cx<'a> {
                         let region = self.inner_of(body);
                         let bindings = [(local, payload.clone())];
                         if self.may_substitute(region, &bindings)
+                            && self.check_stays(payload, region, local)
+                            && !self.outlives(payload, local, &[region])
                             && let Some(text) = self.substitute(region, &bindings)
                         {
                             return Some(Code {

@@ -8,7 +8,9 @@ pub mod collapse;
 pub mod emit;
 pub mod fold;
 pub mod giver;
+mod indices;
 pub mod known;
+mod moved;
 pub mod nodes;
 pub mod pats;
 mod places;
@@ -46,34 +48,48 @@ impl<'a> Cx<'a> {
         self.frozen.iter().any(|frozen| frozen.overlaps(span))
     }
 
-    /// Whether evaluating the expression does nothing but give its value, so that it may go or be repeated.
+    /// Whether evaluating the expression does nothing but give its value, so that it may go.
+    ///
+    /// An index is checked, which somebody may notice, unless it is known to hold.
     pub fn is_pure(&self, expr: &Expr) -> bool {
+        self.does_nothing(expr, false)
+    }
+
+    /// Whether evaluating the expression gives its value and may panic over an index: it may be repeated.
+    pub fn only_looks(&self, expr: &Expr) -> bool {
+        self.does_nothing(expr, true)
+    }
+
+    fn does_nothing(&self, expr: &Expr, checks: bool) -> bool {
+        let pure = |expr: &Expr| self.does_nothing(expr, checks);
         match &expr.kind {
             ExprKind::Lit(_) | ExprKind::Path(_) => true,
-            ExprKind::Field { base, .. } => self.is_pure(base),
-            ExprKind::Index { .. } => self.is_place(expr),
+            ExprKind::Field { base, .. } => pure(base),
+            ExprKind::Index { base, index } => {
+                self.is_place(expr) && pure(base) && (checks || self.index_holds(base, index))
+            }
             ExprKind::Ref { inner, .. }
             | ExprKind::Deref(inner)
             | ExprKind::Paren(inner)
             | ExprKind::Not(inner)
-            | ExprKind::Neg(inner) => self.is_pure(inner),
-            ExprKind::Cast { inner, .. } => self.is_pure(inner),
-            ExprKind::Let { value, .. } => self.is_pure(value),
+            | ExprKind::Neg(inner) => pure(inner),
+            ExprKind::Cast { inner, .. } => pure(inner),
+            ExprKind::Let { value, .. } => pure(value),
             ExprKind::Binary { lhs, rhs, op, .. } => {
-                *op != crate::syntax::BinOp::AssignOp && self.is_pure(lhs) && self.is_pure(rhs)
+                *op != crate::syntax::BinOp::AssignOp && pure(lhs) && pure(rhs)
             }
-            ExprKind::Tuple(exprs) => exprs.iter().all(|expr| self.is_pure(expr)),
+            ExprKind::Tuple(exprs) => exprs.iter().all(pure),
             ExprKind::MethodCall { recv, args, .. } => {
                 self.an
                     .methods
                     .get(&expr.id)
                     .is_some_and(|hit| hit.def.pure)
-                    && self.is_pure(recv)
-                    && args.iter().all(|arg| self.is_pure(arg))
+                    && pure(recv)
+                    && args.iter().all(pure)
             }
             ExprKind::Macro(mac) => match &mac.args {
                 crate::syntax::MacroArgs::Matches { value, guard, .. } => {
-                    self.is_pure(value) && guard.as_ref().is_none_or(|guard| self.is_pure(guard))
+                    pure(value) && guard.as_ref().is_none_or(|guard| pure(guard))
                 }
                 _ => false,
             },
@@ -139,7 +155,9 @@ impl<'a> Cx<'a> {
                 self.collapse_let(at)
                     .or_else(|| self.assigned_at_once(at))
                     .or_else(|| self.let_and_return(at))
-                    .or_else(|| self.same_again(at)),
+                    .or_else(|| self.same_again(at))
+                    .or_else(|| self.asked_by_a_let(at))
+                    .or_else(|| self.checked_again(at)),
                 &mut groups,
             );
         }

@@ -284,7 +284,11 @@ impl<'a> Cx<'a> {
                 self.core(inner)
             }
             ExprKind::Field { base, .. } => self.core(base),
-            ExprKind::Index { base, index } if self.is_pure(index) => self.core(base),
+            ExprKind::Index { base, index }
+                if self.is_pure(index) && self.index_holds(base, index) =>
+            {
+                self.core(base)
+            }
             ExprKind::MethodCall { recv, args, .. }
                 if self
                     .an
@@ -313,7 +317,7 @@ impl<'a> Cx<'a> {
 
     /// Whether evaluating an expression leaves no temporary behind but its own value.
     fn leaves_only_itself(&self, expr: &Expr) -> bool {
-        if self.is_pure(expr) {
+        if self.only_looks(expr) {
             return true;
         }
         let all = |exprs: &[Expr]| exprs.iter().all(|expr| self.leaves_only_itself(expr));
@@ -334,10 +338,12 @@ impl<'a> Cx<'a> {
                         "unwrap" | "expect" | "unwrap_or_else" | "unwrap_or_default"
                     ),
                 };
-                (self.is_pure(recv) || (takes_it && self.leaves_only_itself(recv))) && all(args)
+                (self.only_looks(recv) || (takes_it && self.leaves_only_itself(recv))) && all(args)
             }
-            ExprKind::Call { callee, args } => self.is_pure(callee) && all(args),
-            ExprKind::Index { base, index } => self.is_pure(base) && self.leaves_only_itself(index),
+            ExprKind::Call { callee, args } => self.only_looks(callee) && all(args),
+            ExprKind::Index { base, index } => {
+                self.only_looks(base) && self.leaves_only_itself(index)
+            }
             _ => false,
         }
     }

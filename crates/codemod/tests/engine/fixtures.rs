@@ -34,7 +34,7 @@ pub struct Suite {
 pub static GPU: Suite = Suite {
     id: support::MIGRATION,
     migrations: &support::GPU_REPLAY,
-    least_cases: 139,
+    least_cases: 146,
     manifest,
     family: Family::Replay,
 };
