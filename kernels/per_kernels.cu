@@ -135,22 +135,34 @@ extern "C" __global__ void __launch_bounds__(1024) per_prefix_scan(const double*
     if (lane == 31) super_sum[blockIdx.x] = ends.y;
 }
 
-// Turns up to 64 sums in shared memory into inclusive ends behind `end`, by one warp; gives the last of them. One after another, so
-// that a super-group without mass adds nothing and its end equals the one before.
-__device__ __forceinline__ double add_up(double* sums, u32 count, double end, int lane) {
-    double mine[2] = {0.0, 0.0};
-    // By way of shared memory: the loads run ahead of the additions, which shuffles would not.
-    __syncwarp();
-#pragma unroll 8
-    for (u32 i = 0; i < count; ++i) {
-        end += sums[i];
-        if (i == (u32)lane) mine[0] = end;
-        if (i == (u32)lane + 32) mine[1] = end;
+// Eight of at most SUPERS_AT_HAND sums from number `base` on, zero behind the last: lanes 0 to 7 hold some.
+struct EightSums {
+    double of[8];
+};
+
+__device__ __forceinline__ EightSums load_sums(const double* sums, u64 base, u64 count, int lane) {
+    EightSums mine;
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i) {
+        const u64 at = base + 8 * (u32)lane + i;
+        mine.of[i] = lane < 8 && at < count ? sums[at] : 0.0;
     }
-    __syncwarp();
-    if ((u32)lane < count) sums[lane] = mine[0];
-    if ((u32)lane + 32 < count) sums[lane + 32] = mine[1];
-    __syncwarp();
+    return mine;
+}
+
+// Turns sums into inclusive ends behind `end`, by one warp; gives the last of them. A lane adds its own up one after another, and the
+// lanes follow one after another, so that ends never go down, and one without mass equals the one before it.
+__device__ __forceinline__ double add_up(EightSums& mine, double end, int lane) {
+#pragma unroll
+    for (u32 i = 1; i < 8; ++i) mine.of[i] += mine.of[i - 1];
+    double before = end;
+#pragma unroll
+    for (int l = 0; l < 8; ++l) {
+        if (lane == l) before = end;
+        end += __shfl_sync(FULL_WARP, mine.of[7], l);
+    }
+#pragma unroll
+    for (u32 i = 0; i < 8; ++i) mine.of[i] += before;
     return end;
 }
 
@@ -170,18 +182,19 @@ __device__ __forceinline__ void note_total(PerState* state, double total) {
 //   super_sum  [n_super] f64 in
 //   super_end  [n_super] f64 out  inclusive over all; the last is the total
 //   state      out: total; status gains a bit where the total is zero or not finite while size > 0
-// Launch: one warp, shared 0 bytes.   Bits: one after another.
+// Launch: one warp, shared 0 bytes.   Bits: fixed order.
 extern "C" __global__ void __launch_bounds__(32) per_total(const double* super_sum, double* super_end, u64 n_super, PerState* state) {
-    __shared__ double sums[SUPERS_AT_HAND];
     previous_kernel_done();
     const int lane = threadIdx.x;
     double end = 0.0;
     for (u64 base = 0; base < n_super; base += SUPERS_AT_HAND) {
-        const u32 count = (u32)min((u64)SUPERS_AT_HAND, n_super - base);
-        for (u32 i = lane; i < count; i += 32) sums[i] = super_sum[base + i];
-        end = add_up(sums, count, end, lane);
-        for (u32 i = lane; i < count; i += 32) super_end[base + i] = sums[i];
-        __syncwarp();
+        EightSums mine = load_sums(super_sum, base, n_super, lane);
+        end = add_up(mine, end, lane);
+#pragma unroll
+        for (u32 i = 0; i < 8; ++i) {
+            const u64 at = base + 8 * (u32)lane + i;
+            if (lane < 8 && at < n_super) super_end[at] = mine.of[i];
+        }
     }
     if (lane == 0) note_total(state, end);
 }
@@ -289,16 +302,12 @@ __device__ __forceinline__ u32 first_beyond(double2 ends, double& rest) {
     return 2 * (u32)lane + (is_even ? 0u : 1u);
 }
 
-// A lane's two of at most SUPERS_AT_HAND ends of super-groups. Behind the last stands what no target reaches.
-__device__ __forceinline__ double2 supers_at_hand(const double* ends, u64 n_super, int lane) {
-    const double none = 1.7976931348623157e308;
-    const u32 even = 2 * lane, odd = even + 1;
-    return make_double2(even < n_super ? ends[even] : none, odd < n_super ? ends[odd] : none);
-}
-
-// The same from memory; anything where there are more.
+// A lane's two of at most SUPERS_AT_HAND ends of super-groups; anything where there are more. Behind the last stands what no target
+// reaches.
 __device__ __forceinline__ double2 load_supers(const PerLevels& levels, int lane) {
-    return levels.n_super <= SUPERS_AT_HAND ? supers_at_hand(levels.super_end, levels.n_super, lane) : make_double2(0.0, 0.0);
+    const double none = 1.7976931348623157e308;
+    const u64 even = 2 * (u32)lane, odd = even + 1;
+    return make_double2(even < levels.n_super ? levels.super_end[even] : none, odd < levels.n_super ? levels.super_end[odd] : none);
 }
 
 // The super-group of a target, which is less than the total; `rest` becomes the remainder in it.
@@ -410,19 +419,19 @@ extern "C" __global__ void __launch_bounds__(256) per_find_by_sums(const PerLeve
 // Draws of one warp that are searched for side by side.
 constexpr u32 DRAWS = 4;
 
+// The random number of a row in [0, 1), one lane a draw, for rows from `first` on.
+__device__ __forceinline__ double unit_of_row(u64 seed, u64 call, u32 first, int lane) {
+    return philox_unit(philox4x32(seed, first + (lane & (DRAWS - 1)), call, DOMAIN_REPLAY));
+}
+
 // Draws DRAWS rows, from row `first` on: stratum i of n equal shares of the mass gives draw i. Lane 0 writes; all lanes get
 // slots (NO_SLOT beyond the batch and where nothing can be drawn). Gives the smallest priority drawn, as bits.
-__device__ __forceinline__ u32 draw_rows(const PerLevels& levels, double total, double2 supers, u64 seed, u64 call, double width, u32 first, u32 n, int lane, i64* index, float* drawn, u32 (&slots)[DRAWS]) {
+__device__ __forceinline__ u32 draw_rows(const PerLevels& levels, double total, double2 supers, double unit, double width, u32 first, u32 n, int lane, i64* index, float* drawn, u32 (&slots)[DRAWS]) {
     const bool drawable = is_drawable(total);
     u32 least = 0x7f800000u;
-    // One lane a draw computes its random number.
-    double mine = 0.0;
     const u32 row = first + (lane & (DRAWS - 1));
-    if (drawable) {
-        const double unit = philox_unit(philox4x32(seed, row, call, DOMAIN_REPLAY));
-        // Rounded here: fused into the subtraction that follows, the bits would depend on the compiler.
-        mine = __dmul_rn(__dadd_rn((double)row, unit), width);
-    }
+    // Rounded here: fused into the subtraction that follows, the bits would depend on the compiler.
+    const double mine = drawable ? __dmul_rn(__dadd_rn((double)row, unit), width) : 0.0;
     Found found[DRAWS];
 #pragma unroll
     for (u32 k = 0; k < DRAWS; ++k) found[k] = Found{0, 0.0f};
@@ -439,14 +448,17 @@ __device__ __forceinline__ u32 draw_rows(const PerLevels& levels, double total, 
     return least;
 }
 
-// What a draw leaves behind beside its rows, by one thread a block: the smallest priority, and, in block 0, the scalars.
-__device__ __forceinline__ void finish_draw(PerState* state, double total, u32 least, u64* drawn_at, u32* status) {
+// What a draw leaves behind beside its rows, by one thread of it, and early: nothing of it is read before the next launch.
+__device__ __forceinline__ void note_draw(PerState* state, double total, u64 call, u64 written, u64* drawn_at, u32* status) {
+    *drawn_at = written;
+    *status = status_of(total);
+    state->next_draw = call + 1;
+}
+
+// The smallest priority drawn, by one thread a block.
+__device__ __forceinline__ void note_least(PerState* state, u32 least) {
     // Read first: once the smallest is known, no block needs the atomic.
     if (least < *(volatile u32*)&state->min_drawn) atomicMin(&state->min_drawn, least);
-    if (blockIdx.x != 0) return;
-    *drawn_at = state->written;
-    *status = status_of(total);
-    state->next_draw = state->draws + 1;
 }
 
 // Draws a batch by priority (Schaul et al. 2016, section 3.3 and appendix B.2.1).
@@ -462,18 +474,20 @@ extern "C" __global__ void __launch_bounds__(256) per_sample(const PerLevels lev
     __shared__ u32 smallest[8];
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const double total = state->total;
-    const u64 seed = state->seed, call = state->draws;
+    const u64 seed = state->seed, call = state->draws, written = state->written;
     const double width = __ddiv_rn(total, (double)n);
+    if (blockIdx.x == 0 && threadIdx.x == 0) note_draw(state, total, call, written, drawn_at, status);
     u32 least = 0x7f800000u;
     for (u32 first = ((blockIdx.x * blockDim.x + threadIdx.x) >> 5) * DRAWS; first < n; first += ((gridDim.x * blockDim.x) >> 5) * DRAWS) {
         u32 slots[DRAWS];
-        least = min(least, draw_rows(levels, total, load_supers(levels, lane), seed, call, width, first, n, lane, index, drawn, slots));
+        const double unit = unit_of_row(seed, call, first, lane);
+        least = min(least, draw_rows(levels, total, load_supers(levels, lane), unit, width, first, n, lane, index, drawn, slots));
     }
     if (lane == 0) smallest[warp] = least;
     __syncthreads();
     if (threadIdx.x != 0) return;
     for (u32 w = 1; w < 8; ++w) least = min(least, smallest[w]);
-    finish_draw(state, total, least, drawn_at, status);
+    note_least(state, least);
 }
 
 // ------------------------------------------------------------------------------------------------------------- weights
@@ -676,32 +690,42 @@ extern "C" __global__ void __launch_bounds__(256) gather_batch(const GatherBatch
 // Eight blocks a multiprocessor (64 registers a thread): a batch of 16,384 is one wave on 132 of them.
 extern "C" __global__ void __launch_bounds__(128, 8) sample_batch(const PerLevels levels, const GatherBatch batch, const u32* records, RecordLayout layout, PerState* state, u64* drawn_at, u32* status) {
     __shared__ u32 smallest[4];
-    __shared__ double supers[SUPERS_AT_HAND + 1];  // inclusive ends, and the total
+    __shared__ double2 supers[SUPERS_AT_HAND / 2];  // inclusive ends; the total behind the last of them
+    __shared__ double shared_total;
     previous_kernel_done();
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    const u64 seed = state->seed, call = state->draws;
+    const u64 seed = state->seed, call = state->draws, written = state->written;
+    const u32 stride = ((gridDim.x * blockDim.x) >> 5) * DRAWS;
+    u32 first = ((blockIdx.x * blockDim.x + threadIdx.x) >> 5) * DRAWS;
     // Every block adds the super-groups up for itself: less than a block of the scan that all others wait for would take.
     const bool at_hand = levels.n_super <= SUPERS_AT_HAND;
+    EightSums mine;
+    if (warp == 0) mine = load_sums(levels.super_sum, 0, at_hand ? levels.n_super : 0, lane);
+    // While they are under way.
+    double unit = unit_of_row(seed, call, first, lane);
     if (warp == 0) {
-        double end = 0.0;
-        if (at_hand) {
-            const u32 n_super = (u32)levels.n_super;
-            for (u32 i = lane; i < n_super; i += 32) supers[i] = levels.super_sum[i];
-            end = add_up(supers, n_super, end, lane);
-        } else {
-            end = state->total;
+        const double total = at_hand ? add_up(mine, 0.0, lane) : state->total;
+#pragma unroll
+        for (u32 i = 0; i < 4; ++i) {
+            if (lane < 8) supers[4 * lane + i] = make_double2(mine.of[2 * i], mine.of[2 * i + 1]);
         }
-        if (lane == 0) supers[SUPERS_AT_HAND] = end;
+        if (lane == 0) {
+            shared_total = total;
+            if (blockIdx.x == 0) {
+                if (at_hand) note_total(state, total);
+                note_draw(state, total, call, written, drawn_at, status);
+            }
+        }
     }
     __syncthreads();
-    const double total = supers[SUPERS_AT_HAND];
-    const double2 ends = at_hand ? supers_at_hand(supers, levels.n_super, lane) : make_double2(0.0, 0.0);
+    const double total = shared_total;
+    const double2 ends = supers[lane];
     const double width = __ddiv_rn(total, (double)batch.n);
     const u32 quads = (layout.state_dim + 3) / 4, per_row = 2 * quads;
     u32 least = 0x7f800000u;
-    for (u32 first = ((blockIdx.x * blockDim.x + threadIdx.x) >> 5) * DRAWS; first < batch.n; first += ((gridDim.x * blockDim.x) >> 5) * DRAWS) {
+    for (; first < batch.n; first += stride, unit = unit_of_row(seed, call, first, lane)) {
         u32 slots[DRAWS];
-        least = min(least, draw_rows(levels, total, ends, seed, call, width, first, batch.n, lane, batch.index, batch.drawn, slots));
+        least = min(least, draw_rows(levels, total, ends, unit, width, first, batch.n, lane, batch.index, batch.drawn, slots));
 
         // The fields, one lane a row.
         u32 mine = NO_SLOT;
@@ -746,8 +770,7 @@ extern "C" __global__ void __launch_bounds__(128, 8) sample_batch(const PerLevel
     __syncthreads();
     if (threadIdx.x != 0) return;
     for (u32 w = 1; w < 4; ++w) least = min(least, smallest[w]);
-    if (blockIdx.x == 0 && at_hand) note_total(state, total);
-    finish_draw(state, total, least, drawn_at, status);
+    note_least(state, least);
 }
 
 // ------------------------------------------------------------------------------------------------------------- updates

@@ -158,26 +158,27 @@ __device__ __forceinline__ OfRow load_fields(const RowFields& from, u32 row, u32
                  from.step_counts != nullptr ? from.step_counts[row] : 1u};
 }
 
-// Loads of one thread that are in flight together.
-constexpr u32 UPLOADS_AT_ONCE = 4;
+// Values that a thread copies at a time, its loads in flight together.
+constexpr u32 UPLOADS_AT_ONCE = 16;
 
 // Rows of the same width on both sides lie behind each other there and here, so that it does not matter where one begins.
 // `filled` of the `values` of each half come from the batch; both are multiples of 8.
 template <typename S, typename T>
 __device__ __forceinline__ void copy_states(const S* __restrict__ states, const S* __restrict__ next_states, T* __restrict__ x, u32 first,
                                             u32 stride, u64 filled, u32 values) {
+    constexpr u32 AT_ONCE = UPLOADS_AT_ONCE / 8;
     const u32 half = values / 8;
-    for (u32 start = first; start < 2 * half; start += UPLOADS_AT_ONCE * stride) {
-        Eight<S> pieces[UPLOADS_AT_ONCE];
+    for (u32 start = first; start < 2 * half; start += AT_ONCE * stride) {
+        Eight<S> pieces[AT_ONCE];
 #pragma unroll
-        for (u32 i = 0; i < UPLOADS_AT_ONCE; ++i) {
+        for (u32 i = 0; i < AT_ONCE; ++i) {
             const u32 at = start + i * stride;
             const bool next = at >= half;
             const u64 within = 8ull * (next ? at - half : at);
             pieces[i] = at < 2 * half && within < filled ? Eight<S>::load((next ? next_states : states) + within) : Eight<S>::zeros();
         }
 #pragma unroll
-        for (u32 i = 0; i < UPLOADS_AT_ONCE; ++i) {
+        for (u32 i = 0; i < AT_ONCE; ++i) {
             const u32 at = start + i * stride;
             if (at < 2 * half) pieces[i].store(x + 8ull * at);
         }
@@ -188,11 +189,12 @@ __device__ __forceinline__ void copy_states(const S* __restrict__ states, const 
 template <typename S, typename T>
 __device__ __forceinline__ void pad_batch(const S* __restrict__ states, const S* __restrict__ next_states, T* __restrict__ x, u32 first,
                                           u32 stride, u32 rows, u32 capacity, u32 state_dim, u32 width) {
+    constexpr u32 AT_ONCE = UPLOADS_AT_ONCE / 4;
     const u32 quads = width / 4, half = capacity * quads;
-    for (u32 start = first; start < 2 * half; start += UPLOADS_AT_ONCE * stride) {
-        float4 values[UPLOADS_AT_ONCE];
+    for (u32 start = first; start < 2 * half; start += AT_ONCE * stride) {
+        float4 values[AT_ONCE];
 #pragma unroll
-        for (u32 i = 0; i < UPLOADS_AT_ONCE; ++i) {
+        for (u32 i = 0; i < AT_ONCE; ++i) {
             const u32 at = start + i * stride;
             const bool next = at >= half;
             const u32 within = next ? at - half : at;
@@ -201,7 +203,7 @@ __device__ __forceinline__ void pad_batch(const S* __restrict__ states, const S*
                                                     : make_float4(0, 0, 0, 0);
         }
 #pragma unroll
-        for (u32 i = 0; i < UPLOADS_AT_ONCE; ++i) {
+        for (u32 i = 0; i < AT_ONCE; ++i) {
             const u32 at = start + i * stride;
             if (at < 2 * half) ((typename Four<T>::Stored*)x)[at] = Four<T>::put(values[i]);
         }

@@ -126,9 +126,8 @@ impl StepKernels {
             &self.upload_f32
         };
         let width = memory.layers[0].inputs;
-        // A thread copies four times four values, or eight where nothing is padded, and its loads are in flight together.
-        let at_once = if memory.state_dim == width { 32 } else { 16 };
-        let work = 2 * memory.capacity * width / at_once;
+        // A thread copies 16 values: `UPLOADS_AT_ONCE`.
+        let work = 2 * memory.capacity * width / 16;
         let [rows, capacity, state_dim, width] =
             [batch.rows, memory.capacity, memory.state_dim, width].map(|size| size as u32);
         let x = memory.x.address();
