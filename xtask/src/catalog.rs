@@ -22,11 +22,18 @@ struct Embedded {
 const EMBEDDED: &[Embedded] = include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
 /// What the engine reports on its own, whatever the migration.
-const OF_THE_ENGINE: &[(&str, &str)] = &[(
-    "verify",
-    "`--verify` compiles the result against the new crates. What the compiler says at a site of the report is shown there; an\n\
-     error anywhere else is a site of its own. A package that did not compile before is not judged.",
-)];
+const OF_THE_ENGINE: &[(&str, &str)] = &[
+    (
+        "verify",
+        "`--verify` compiles the result against the new crates. What the compiler says at a site of the report is shown there; an\n\
+         error anywhere else is a site of its own. A package that did not compile before is not judged.",
+    ),
+    (
+        "comments",
+        "Nobody's sentences are rewritten. A comment above what changed that has a name which is gone, and one above what lost a\n\
+         branch, or with a link that has a new name, that has one of the migration's `terms`, is named: it may be false now.",
+    ),
+];
 
 /// A migration as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -349,7 +356,7 @@ mod tests {
         let none = explain(&all, "none").expect_err("it is text").to_string();
         assert_eq!(
             none,
-            "error: there is no rule `none`\n  first\n  second\n  verify\n  hint: name one of these, or a migration for its guide"
+            "error: there is no rule `none`\n  comments\n  first\n  second\n  verify\n  hint: name one of these, or a migration for its guide"
         );
     }
 

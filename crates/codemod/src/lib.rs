@@ -23,6 +23,7 @@ pub mod rewrite;
 pub mod rule;
 pub mod session;
 pub mod stage;
+pub mod stale;
 pub mod syntax;
 pub mod tidy;
 pub mod upgrade;

@@ -9,6 +9,7 @@ mod folded;
 mod manifests;
 mod records;
 mod sources;
+mod variants;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -23,6 +24,7 @@ use crate::rewrite::Rules;
 use crate::rule::{Migration, RuleError};
 use crate::session::{Broken, Session};
 pub use crate::stage::Change;
+use crate::stale;
 use crate::syntax::{STACK_BYTES, Span};
 use crate::tidy;
 use crate::upgrade;
@@ -174,6 +176,7 @@ fn over(
     kept.extend(emptied(&mut session));
     rename(&mut session, &leftovers)?;
     records.extend(unused_members(&mut session));
+    records.extend(variants::unmade(&mut session));
     extra.extend(bracket(&mut session)?);
     extra.extend(upgraded(&mut session, &mut deleted)?);
     let mut notes: Vec<(usize, Leftover)> = kept;
@@ -191,6 +194,7 @@ fn over(
         extra.extend(said.unresolved.into_iter().map(|left| (at, left)));
         notes.extend(said.notes.into_iter().map(|note| (at, note)));
     }
+    notes.extend(stale_comments(&mut session));
     records.extend(lay_out(&mut session, found)?);
     records.extend(records::of_session(
         &session, &leftovers, &extra, &notes, &deleted,
@@ -457,6 +461,40 @@ fn unused_members(session: &mut Session<'_>) -> Vec<Record> {
             record.suggestion = Some("remove it if nothing else needs it".to_owned());
             out.push(record);
         }
+    }
+    out
+}
+
+/// Notes on comments that speak of what is gone, above what this run changed.
+fn stale_comments(session: &mut Session<'_>) -> Vec<(usize, Leftover)> {
+    let gone = session.rules.gone_names(session.world);
+    let terms = &session.rules.terms;
+    let mut out = Vec::new();
+    for at in 0..session.works.len() {
+        let work = &session.works[at];
+        if work.deleted || work.keep || !work.rope.is_changed() || is_deleted_module(session, at) {
+            continue;
+        }
+        let (Ok(now), hunks) = (work.parsed(), work.rope.hunks()) else {
+            continue;
+        };
+        // A local of a member's name is not that member.
+        let is_used = |ident: &&crate::syntax::Name| {
+            !session.rules.distinctive.contains(&ident.text)
+                || work.rope.text()[..ident.span.lo].trim_end().ends_with('.')
+        };
+        let words = stale::Vocabulary {
+            gone: gone.clone(),
+            terms,
+            named: now
+                .idents
+                .iter()
+                .filter(is_used)
+                .map(|ident| ident.text.as_str())
+                .collect(),
+        };
+        let found = session.view_before(at, |cx| stale::comments(cx, &hunks, &words));
+        out.extend(found.unwrap_or_default().into_iter().map(|note| (at, note)));
     }
     out
 }

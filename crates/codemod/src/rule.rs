@@ -117,6 +117,9 @@ pub struct Migration {
     /// Names that nobody else uses: where a receiver's type cannot be told, a use of one is reported.
     #[serde(default)]
     pub distinctive: Vec<String>,
+    /// Words by which comments speak of what is gone: one above code that lost a branch is named, for a person to read.
+    #[serde(default)]
+    pub terms: Vec<String>,
     /// What a check of the result takes from the new crates.
     #[serde(default)]
     pub verify: crate::verify::VerifySpec,

@@ -147,7 +147,7 @@ fn migrations_from_a_folder() {
     assert_eq!(none.code, Some(3));
     assert_eq!(
         none.err,
-        "error: there is no rule `nothing`\n  storage\n  verify\n  hint: name one of these, or a migration for its guide\n"
+        "error: there is no rule `nothing`\n  comments\n  storage\n  verify\n  hint: name one of these, or a migration for its guide\n"
     );
     let unasked = xtask(dir.path(), &["migrate", "--migrations", "m"]);
     assert_eq!(unasked.code, Some(3));

@@ -32,6 +32,8 @@ pub struct Rules {
     pub kept_mods: HashSet<ModId>,
     pub brackets: Vec<BracketCalls>,
     pub distinctive: BTreeSet<String>,
+    /// Words by which comments speak of what is gone.
+    pub terms: Vec<String>,
     pub suggest: HashMap<String, String>,
     pub needles: Vec<String>,
     /// Implementations that the new names would make equal to another: file and where the item begins.
@@ -93,6 +95,7 @@ impl Rules {
             kept_mods: HashSet::new(),
             brackets: vec![],
             distinctive: BTreeSet::new(),
+            terms: vec![],
             suggest: HashMap::new(),
             needles: vec![],
             conflicting_impls: HashSet::new(),
@@ -186,6 +189,7 @@ impl Rules {
             rules
                 .distinctive
                 .extend(migration.distinctive.iter().cloned());
+            rules.terms.extend(migration.terms.iter().cloned());
             rules.suggest.extend(
                 migration
                     .suggest
@@ -221,6 +225,31 @@ impl Rules {
             "unused" => "nothing uses it any more".into(),
             _ => String::new(),
         }
+    }
+
+    /// Names that stand for nothing any more, and for nothing else: those that are words as well are left out.
+    pub fn gone_names<'s>(&'s self, world: &'s World) -> BTreeSet<&'s str> {
+        let deleted_defs = self
+            .deleted_defs
+            .keys()
+            .map(|&def| world.defs[def].name.as_str());
+        let deleted_mods = self
+            .deleted_mods
+            .keys()
+            .map(|&id| world.mods[id].name.as_str());
+        let retired = self.retired_types().filter_map(|retired| {
+            let name = world.defs[retired.def()].name.as_str();
+            (name != world.defs[retired.becomes()].name).then_some(name)
+        });
+        let distinctive = self.distinctive.iter().map(String::as_str);
+        let is_a_name =
+            |name: &&str| name.contains('_') || name.chars().skip(1).any(char::is_uppercase);
+        deleted_defs
+            .chain(deleted_mods)
+            .chain(distinctive)
+            .filter(is_a_name)
+            .chain(retired)
+            .collect()
     }
 
     /// Whether a member's name alone tells that it may be one of a retired type; renamed ones are looked after elsewhere.
