@@ -1,6 +1,6 @@
 //! Hands the migrations and the options of the command line to the engine.
 
-use codemod::plan::{Plan, PlanOptions, plan};
+use codemod::plan::{Plan, PlanError, PlanOptions, plan};
 use codemod::rule;
 use codemod::verify::Evidence;
 use codemod::walk::Tree;
@@ -45,7 +45,14 @@ impl Planner for Engine {
             evidence: evidence.to_vec(),
             ..self.options.clone()
         };
-        plan(tree, &self.migrations, &options)
-            .map_err(|error| Failure::new(error.to_string()).hint("nothing was written"))
+        plan(tree, &self.migrations, &options).map_err(|error| {
+            let hint = match error {
+                PlanError::Namesakes { .. } => {
+                    "nothing was written; run it on each by itself with `--root`, or leave the others out with `--exclude`"
+                }
+                _ => "nothing was written",
+            };
+            Failure::new(error.to_string()).hint(hint)
+        })
     }
 }

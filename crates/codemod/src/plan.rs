@@ -73,6 +73,12 @@ pub enum PlanError {
     },
     #[error("there is no package `{0}` in this tree")]
     NoPackage(String),
+    /// Its manifests, sorted.
+    #[error("{} packages of the tree are named `{name}`, and which one code means cannot be told: {}", manifests.len(), manifests.join(", "))]
+    Namesakes {
+        name: String,
+        manifests: Vec<String>,
+    },
     #[error("the planner stopped: {0}")]
     Stopped(String),
 }

@@ -346,3 +346,95 @@ fn a_package_or_a_glob_narrows_a_run() {
     assert_eq!(none.code, Some(3));
     assert!(none.err.contains("three"), "{}", none.err);
 }
+
+/// What the new crates define in one module and re-export from another still goes by the path that the rules give.
+#[test]
+fn a_branch_that_holds_the_new_crates_is_finished() {
+    let workspace = "[workspace]\nmembers = [\"desk\", \"crates/ml-dqn\"]\n";
+    let buffer = "mod batch;\n\npub use batch::GpuBatchPtrs;\n\npub struct GpuReplayBuffer(());\n\nimpl GpuReplayBuffer {\n    pub fn len(&self) -> usize {\n        0\n    }\n}\n";
+    let batch = "/// Device addresses of one batch.\n#[derive(Debug, Clone, Default)]\npub struct GpuBatchPtrs(());\n\nimpl GpuBatchPtrs {\n    pub fn len(&self) -> usize {\n        0\n    }\n}\n";
+    let branch = Branch::new(&[
+        (
+            "desk/Cargo.toml",
+            &MANIFEST.replace("\"0.1\"", "{ path = \"../crates/ml-dqn\" }"),
+        ),
+        (
+            "desk/src/lib.rs",
+            "use ml_dqn::{BatchSample, GpuBatchPtrs};\n\npub fn rows(batch: &BatchSample) -> usize {\n    batch.gpu_batch.as_ref().map_or(0, GpuBatchPtrs::len)\n}\n",
+        ),
+        (
+            "crates/ml-dqn/Cargo.toml",
+            "[package]\nname = \"ml-dqn\"\nversion = \"0.2.0\"\nedition = \"2024\"\n",
+        ),
+        (
+            "crates/ml-dqn/src/lib.rs",
+            "pub mod gpu_replay_buffer;\n\npub use gpu_replay_buffer::{GpuBatchPtrs, GpuReplayBuffer};\n",
+        ),
+        ("crates/ml-dqn/src/gpu_replay_buffer.rs", buffer),
+        ("crates/ml-dqn/src/gpu_replay_buffer/batch.rs", batch),
+    ]);
+    branch.write("Cargo.toml", workspace);
+    branch.commit();
+    let ran = branch.migrate(&[]);
+    assert_eq!(ran.code, Some(0), "{}{}", ran.out, ran.err);
+    assert_eq!(
+        branch.read("desk/src/lib.rs"),
+        "use ml_dqn::GpuBatchPtrs;\n\npub fn rows(batch: &GpuBatchPtrs) -> usize {\n    batch.len()\n}\n"
+    );
+    assert_eq!(
+        branch.read("crates/ml-dqn/src/gpu_replay_buffer/batch.rs"),
+        batch
+    );
+}
+
+/// Items are known by their package's name: with two packages of it, one's would be taken for what has no counterpart.
+#[test]
+fn two_packages_of_a_name_are_refused() {
+    let lay = |root: &str| {
+        [
+            (
+                format!("{root}/Cargo.toml"),
+                MANIFEST.replace("\"0.1\"", "{ path = \"ml-dqn\" }"),
+            ),
+            (format!("{root}/src/lib.rs"), ROWS.to_owned()),
+            (
+                format!("{root}/ml-dqn/Cargo.toml"),
+                "[package]\nname = \"ml-dqn\"\nversion = \"0.1.0\"\nedition = \"2024\"\n"
+                    .to_owned(),
+            ),
+            (
+                format!("{root}/ml-dqn/src/lib.rs"),
+                "pub mod replay_buffer_type;\npub use replay_buffer_type::ReplayBufferType;\n"
+                    .to_owned(),
+            ),
+            (
+                format!("{root}/ml-dqn/src/replay_buffer_type.rs"),
+                "pub enum ReplayBufferType {\n    GpuPrioritized(crate::GpuReplayBuffer),\n}\n"
+                    .to_owned(),
+            ),
+        ]
+    };
+    let files: Vec<(String, String)> = lay("one").into_iter().chain(lay("two")).collect();
+    let files: Vec<(&str, &str)> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect();
+    let branch = Branch::new(&files);
+    branch.write("Cargo.toml", "[workspace]\n");
+    branch.commit();
+    let before = branch.files();
+    let ran = branch.migrate(&[]);
+    assert_eq!(ran.code, Some(3), "{}", ran.out);
+    for said in [
+        "one/ml-dqn/Cargo.toml",
+        "two/ml-dqn/Cargo.toml",
+        "--exclude",
+    ] {
+        assert!(ran.err.contains(said), "{}", ran.err);
+    }
+    assert!(branch.files() == before);
+    let one = branch.migrate(&["--exclude", "/two"]);
+    assert_eq!(one.code, Some(0), "{}{}", one.out, one.err);
+    assert_eq!(branch.read("one/src/lib.rs"), ROWS_AFTER);
+    assert_eq!(branch.read("two/src/lib.rs"), ROWS);
+}

@@ -137,6 +137,7 @@ impl<'t> Sources<'t> {
         };
         out.take_sides();
         if !out.hits.is_empty() || options.exhaustive {
+            refuse_namesakes(&out.packages, migrations)?;
             out.see(&rule_packages);
             if options.exhaustive {
                 let files = rust
@@ -459,6 +460,35 @@ fn dirs_of(packages: &[Package]) -> HashMap<String, usize> {
         .enumerate()
         .map(|(at, package)| (package.dir.clone(), at))
         .collect()
+}
+
+/// Items are known by the names of their packages, so there may be one package of a name that the rules retire items of.
+fn refuse_namesakes(packages: &[Package], migrations: &[Migration]) -> Result<(), PlanError> {
+    let retired: BTreeSet<&str> = migrations
+        .iter()
+        .flat_map(|migration| {
+            let enums = migration.retire_enum.iter().map(|rule| rule.ty.as_str());
+            let wrappers = migration.retire_wrapper.iter().map(|rule| rule.ty.as_str());
+            enums.chain(wrappers)
+        })
+        .filter_map(|path| path.split("::").next())
+        .collect();
+    let mut manifests: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for package in packages {
+        if package.lib_name.is_some() && retired.contains(package.name.replace('-', "_").as_str()) {
+            manifests
+                .entry(&package.name)
+                .or_default()
+                .push(format!("`{}`", package.manifest_path));
+        }
+    }
+    match manifests.into_iter().find(|(_, paths)| paths.len() > 1) {
+        Some((name, manifests)) => Err(PlanError::Namesakes {
+            name: name.to_owned(),
+            manifests,
+        }),
+        None => Ok(()),
+    }
 }
 
 /// The names of the rules, for a search over raw bytes.

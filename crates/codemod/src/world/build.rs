@@ -58,6 +58,7 @@ impl World {
             world.add_surface(surface, home);
         }
         world.link(specs);
+        world.name_reexports();
         world.index_impls(0);
         world.settle_purity();
         world
@@ -340,7 +341,28 @@ impl World {
                 (_, Some((name, _))) if !present.contains(&name.to_owned()) => {
                     self.add_item(module, file, item, "", "", None)
                 }
+                (_, Some((name, _))) => self.surface_names.push((module, name.to_owned())),
                 _ => {}
+            }
+        }
+    }
+
+    /// What a surface declares in one module the tree may define in another, and re-export from there: it goes by both
+    /// paths.
+    fn name_reexports(&mut self) {
+        for (module, name) in std::mem::take(&mut self.surface_names) {
+            let path = format!("{}::{name}", self.module_path(module));
+            if self.by_canonical.contains_key(&path) {
+                continue;
+            }
+            let found = [Ns::Type, Ns::Value].into_iter().find_map(|ns| {
+                match self.name_in(module, &name, ns, Some(module)) {
+                    Res::Def(def) => Some(def),
+                    _ => None,
+                }
+            });
+            if let Some(def) = found {
+                self.by_canonical.insert(path, def);
             }
         }
     }

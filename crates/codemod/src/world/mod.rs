@@ -43,6 +43,8 @@ pub struct World {
     /// Traits that have an associated function of a name without a receiver.
     traits_with: HashMap<String, Vec<DefId>>,
     by_canonical: HashMap<String, DefId>,
+    /// Items of surfaces for which the tree has a name in the same module.
+    surface_names: Vec<(ModId, String)>,
     std_crate: Option<CrateId>,
     /// A retired type to the one that takes its place: what the old one lacks is looked up there.
     successors: HashMap<DefId, DefId>,
