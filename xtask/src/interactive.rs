@@ -23,6 +23,11 @@ pub struct Chosen {
 }
 
 impl Chosen {
+    /// Whether a file is changed as the plan has it.
+    pub fn is_whole(&self, file: &str) -> bool {
+        matches!(self.taken.get(file), Some(None))
+    }
+
     /// Whether a record still speaks of something that happens.
     pub fn holds(&self, record: &Record) -> bool {
         match record.kind {
@@ -364,6 +369,7 @@ mod tests {
             file: file.to_owned(),
             line,
             column: 1,
+            line_after: None,
             byte_start: 0,
             byte_end: 0,
             source: String::new(),

@@ -291,6 +291,12 @@ fn ask_person(
     let chosen = interactive::choose(changes, input, output.questions(), color)
         .map_err(|error| Failure::new(format!("cannot ask: {error}; nothing was written")))?;
     plan.records.retain(|record| chosen.holds(record));
+    // Where a part of a file is declined, its lines end up elsewhere.
+    for record in &mut plan.records {
+        if !chosen.is_whole(&record.file) {
+            record.line_after = None;
+        }
+    }
     plan.unchanged += chosen.n_declined;
     plan.changes = chosen.changes;
     Ok(())

@@ -140,6 +140,20 @@ impl Rope {
         None
     }
 
+    /// Where a byte of the original stands now, if it still does.
+    pub fn now(&self, origin: usize) -> Option<usize> {
+        let mut start = 0;
+        for piece in &self.pieces {
+            if let Some(lo) = piece.origin
+                && (lo..lo + piece.len).contains(&origin)
+            {
+                return Some(start + (origin - lo));
+            }
+            start += piece.len;
+        }
+        None
+    }
+
     /// Where a stretch of the text stood in the original, as far as it did.
     pub fn origin_span(&self, span: Span) -> Span {
         let lo = self.origin(span.lo);
@@ -410,6 +424,10 @@ mod tests {
         assert_eq!(rope.text(), "let a = c;");
         assert_eq!(rope.exact_origin(8), Some(23));
         assert_eq!(rope.exact_origin(9), Some(26));
+        assert_eq!(
+            (rope.now(23), rope.now(26), rope.now(9)),
+            (Some(8), Some(9), None)
+        );
         rope.apply(&[edit(0, 3, "const")]).unwrap();
         assert_eq!(rope.text(), "const a = c;");
         assert!(rope.is_inserted(Span::new(0, 5)));

@@ -205,6 +205,7 @@ fn over(
     records.extend(records::of_session(
         &session, &leftovers, &extra, &notes, &deleted,
     ));
+    records::lines_after(&session, &mut records);
     let mut changes = records::changes(&session, found);
     manifests::follow(tree, found, &session, &deleted, &mut changes, &mut records);
     manifests::upgrade(tree, found, migrations, &mut changes, &mut records);

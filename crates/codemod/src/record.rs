@@ -29,6 +29,9 @@ pub struct Record {
     pub file: String,
     pub line: usize,
     pub column: usize,
+    /// The line of a site or note after the run, where that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line_after: Option<usize>,
     pub byte_start: usize,
     pub byte_end: usize,
     /// The source line at `line`, without its line end; empty where the record speaks of a file as a whole.

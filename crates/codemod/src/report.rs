@@ -135,6 +135,7 @@ mod samples {
             file: file.to_owned(),
             line: text[..byte_start].matches('\n').count() + 1,
             column: text[line_start..byte_start].chars().count() + 1,
+            line_after: None,
             byte_start,
             byte_end: byte_start + site.len(),
             source: text[line_start..]
@@ -178,13 +179,14 @@ mod samples {
         says.reason =
             "the compiler says: error[E0609]: no field `rows` on type `&NewBatch`".to_owned();
         says.suggestion = None;
-        let several = record(
+        let mut several = record(
             RecordKind::Unresolved,
             "src/train.rs",
             TRAIN,
             "old(\n        1,\n    )",
             "`old` is gone",
         );
+        several.line_after = Some(4);
         let gone_text = "#[test]\nfn cpu() {}\n";
         let mut gone = record(
             RecordKind::Deleted,
@@ -205,6 +207,7 @@ mod samples {
         let whole = Record {
             line: 1,
             column: 1,
+            line_after: None,
             byte_start: 0,
             byte_end: 0,
             source: String::new(),

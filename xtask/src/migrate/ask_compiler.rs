@@ -124,6 +124,7 @@ fn about_manifest(
         file: file.to_owned(),
         line: 1,
         column: 1,
+        line_after: None,
         byte_start: 0,
         byte_end: 0,
         source: String::new(),

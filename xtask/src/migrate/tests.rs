@@ -74,6 +74,7 @@ fn record(kind: RecordKind, file: &str, text: &str, byte_start: usize, byte_end:
         file: file.to_owned(),
         line: text[..byte_start].matches('\n').count() + 1,
         column: byte_start - line_start + 1,
+        line_after: None,
         byte_start,
         byte_end,
         source: text[line_start..]

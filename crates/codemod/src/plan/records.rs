@@ -107,6 +107,30 @@ pub fn located(
     one
 }
 
+/// Says where sites and notes stand after the run, where that is another line.
+pub fn lines_after(session: &Session<'_>, records: &mut [Record]) {
+    for work in session
+        .works
+        .iter()
+        .filter(|work| !work.deleted && work.rope.is_changed())
+    {
+        let text = work.rope.text();
+        let index = LineIndex::new(text);
+        let told = records.iter_mut().filter(|record| {
+            matches!(record.kind, RecordKind::Unresolved | RecordKind::Note)
+                && record.file == work.path
+                && !record.source.is_empty()
+        });
+        for record in told {
+            record.line_after = work
+                .rope
+                .now(record.byte_start)
+                .map(|at| index.line_column(text, at).0)
+                .filter(|line| *line != record.line);
+        }
+    }
+}
+
 pub fn changes(session: &Session<'_>, found: &Sources<'_>) -> Vec<Change> {
     let mut out = Vec::new();
     for work in &session.works {

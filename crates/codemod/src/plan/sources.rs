@@ -545,6 +545,7 @@ pub fn file_record(kind: RecordKind, path: &str, reason: &str, suggestion: Optio
         file: path.to_owned(),
         line: 1,
         column: 1,
+        line_after: None,
         byte_start: 0,
         byte_end: 0,
         source: String::new(),

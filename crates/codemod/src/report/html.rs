@@ -183,7 +183,10 @@ fn place(record: &Record) -> String {
     if record.source.is_empty() {
         file
     } else {
-        format!("{file}:{}:{}", record.line, record.column)
+        let now = record.line_after.map_or(String::new(), |line| {
+            format!(" (line {line} after the run)")
+        });
+        format!("{file}:{}:{}{now}", record.line, record.column)
     }
 }
 

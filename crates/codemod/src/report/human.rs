@@ -65,7 +65,11 @@ fn line(text: &mut String, what: &str, record: &Record) {
     if record.source.is_empty() {
         writeln!(text, "{what}: {file}: {reason}").expect("writing to a string");
     } else {
-        writeln!(text, "{what}: {file}:{line}:{column}: {reason}").expect("writing to a string");
+        let now = record.line_after.map_or(String::new(), |line| {
+            format!(" (line {line} after the run)")
+        });
+        writeln!(text, "{what}: {file}:{line}:{column}: {reason}{now}")
+            .expect("writing to a string");
     }
     if let Some(suggestion) = &record.suggestion {
         writeln!(text, "  help: {suggestion}").expect("writing to a string");
@@ -90,6 +94,12 @@ fn site(report: &Report<'_>, record: &Record, color: Color) -> String {
             .annotation(AnnotationKind::Primary.span(super::span_in_line(record)));
         Group::with_title(title).element(snippet)
     };
+    let now = record
+        .line_after
+        .map(|line| format!("line {line} after the run"));
+    if let Some(now) = &now {
+        group = group.element(Level::NOTE.message(now.as_str()));
+    }
     for note in report.compiler_notes(record) {
         group = group.element(Level::NOTE.message(note.reason.as_str()));
     }

@@ -68,6 +68,7 @@ fn record(
         file: diagnostic.file.clone(),
         line: place.line,
         column: place.column,
+        line_after: None,
         byte_start: place.byte_start,
         byte_end: place.byte_end,
         source: place.source,

@@ -207,6 +207,7 @@ fn records_fit(run: &Run) -> Result<(), String> {
                 record.byte_start
             ));
         }
+        after_fits(run, record, text).map_err(|error| format!("{at}: {error}"))?;
         // A byte order mark is shown nowhere.
         let source = text
             .lines()
@@ -229,6 +230,36 @@ fn records_fit(run: &Run) -> Result<(), String> {
         Ok(())
     } else {
         Err("records are not sorted".into())
+    }
+}
+
+/// A site's first word stands where the report says that it stands after the run.
+fn after_fits(run: &Run, record: &Record, before: &str) -> Result<(), String> {
+    let Some(after) = run.after.get(&record.file) else {
+        return Ok(());
+    };
+    if record.kind != RecordKind::Unresolved || record.source.is_empty() {
+        return match record.line_after {
+            Some(line) if line > text(after).lines().count() => Err(format!("no line {line}")),
+            _ => Ok(()),
+        };
+    }
+    let line = record.line_after.unwrap_or(record.line);
+    let found = text(after)
+        .lines()
+        .nth(line - 1)
+        .unwrap_or_default()
+        .to_owned();
+    let word: String = before[record.byte_start..record.byte_end]
+        .chars()
+        .take_while(|c| c.is_alphanumeric() || *c == '_')
+        .collect();
+    if found.contains(&word) {
+        Ok(())
+    } else {
+        Err(format!(
+            "line {line} after the run is `{found}`, without `{word}`"
+        ))
     }
 }
 
@@ -372,6 +403,9 @@ pub fn report_lines(run: &Run) -> String {
             "{kind}: {}:{}:{}: {} [{}]\n",
             record.file, record.line, record.column, record.reason, record.rule
         );
+        if let Some(line) = record.line_after {
+            out += &format!("    line {line} after the run\n");
+        }
         if !record.source.is_empty() {
             out += &format!("    | {}\n", record.source.trim());
         }
