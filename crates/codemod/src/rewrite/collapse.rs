@@ -554,8 +554,9 @@ impl<'a> Cx<'a> {
             }
         }
         // Where patterns are more than one name, what earlier arms cover has to be reckoned.
-        let before: Vec<usize> = unreachable(self, arms, None);
-        for at in unreachable(self, arms, Some(outs)) {
+        let len = self.fixed_length(scrutinee);
+        let before: Vec<usize> = unreachable(self, arms, None, len);
+        for at in unreachable(self, arms, Some(outs), len) {
             if !before.contains(&at)
                 && !dead.contains(&at)
                 && cfg_of(at).is_none()
@@ -564,9 +565,30 @@ impl<'a> Cx<'a> {
                 dead.push(at);
             }
         }
-        let cases_before = unreachable_cases(self, arms, None);
+        // One arm is left that takes an array of its length apart: a `let` does that.
+        let left: Vec<usize> = (0..arms.len()).filter(|at| !dead.contains(at)).collect();
+        if let ([only], Some(_)) = (&left[..], len)
+            && arms.len() > 1
+            && arms[*only].guard.is_none()
+            && arms[*only].attrs.is_empty()
+            && effectful(subject).is_empty()
+            && matches!(arms[*only].pat.kind, crate::syntax::PatKind::Slice(_))
+            && let Some(Parent::Expr(expr)) = self.nodes.parent(scrutinee)
+        {
+            let (before, after) = self.arm_comments(arms, *only, braces);
+            let value = self.scrutinee_text(scrutinee, subject);
+            let rest = Rest {
+                lets: vec![format!("let {} = {value};", outs[*only].text)],
+                body: self.body_of(&arms[*only].body, &[]),
+                before,
+                after,
+                rule: rule.to_owned(),
+            };
+            return self.emit(expr, rest);
+        }
+        let cases_before = unreachable_cases(self, arms, None, len);
         let cases: Vec<(usize, usize)> = if not_cfgs.is_empty() {
-            unreachable_cases(self, arms, Some(outs))
+            unreachable_cases(self, arms, Some(outs), len)
                 .into_iter()
                 .filter(|case| !cases_before.contains(case))
                 .collect()
@@ -625,8 +647,8 @@ impl<'a> Cx<'a> {
             return None;
         }
         // Part by part; a `_` for the whole stands for each.
-        let before = unreachable(self, arms, None);
-        let gone = unreachable(self, arms, Some(outs));
+        let before = unreachable(self, arms, None, None);
+        let gone = unreachable(self, arms, Some(outs), None);
         let live: Vec<usize> = live
             .iter()
             .copied()
@@ -704,6 +726,136 @@ impl<'a> Cx<'a> {
         if matches!(exprs[kept].kind, ExprKind::Struct { .. }) {
             value = format!("({value})");
         }
+        edits.push(Edit::new(scrutinee.span, value, rule));
+        edits.sort_by_key(|edit| (edit.span.lo, edit.span.hi));
+        (!edits.iter().any(|edit| self.is_frozen(edit.span))).then_some(EditGroup { edits })
+    }
+
+    /// `match (true, n) { (true, 0) => …, (false, _) => … }` since this run: the rest is matched alone.
+    pub(super) fn drop_answers(
+        &self,
+        expr: &'a Expr,
+        scrutinee: &'a Expr,
+        arms: &'a [Arm],
+        braces: Span,
+        rule: &str,
+    ) -> Option<EditGroup> {
+        use crate::syntax::PatKind;
+        let ExprKind::Tuple(exprs) = &scrutinee.kind else {
+            return None;
+        };
+        let kept: Vec<usize> = (0..exprs.len())
+            .filter(|&at| self.constant(&exprs[at]).is_none())
+            .collect();
+        // A place stays where it is if it is matched alone; in a tuple it was moved, and dropped behind the match.
+        let is_moved = |expr: &Expr| self.is_place(expr) && self.drop_is_seen(self.an.ty(expr));
+        if kept.is_empty()
+            || kept.len() == exprs.len()
+            || kept.iter().any(|&at| is_moved(&exprs[at]))
+            || arms.iter().any(|arm| !arm.attrs.is_empty())
+            || !trivia::comments(self.text, scrutinee.span).is_empty()
+        {
+            return None;
+        }
+        // The alternatives of each arm that may be taken, each as what is left of it.
+        let mut left: Vec<Vec<Vec<&Pat>>> = Vec::new();
+        let wild = |pat: &Pat| matches!(pat.kind, PatKind::Wild);
+        for arm in arms {
+            let cases: &[Pat] = match &arm.pat.kind {
+                PatKind::Or(cases) => cases,
+                _ => std::slice::from_ref(&arm.pat),
+            };
+            let mut live = Vec::new();
+            for case in cases {
+                let elems = match &case.kind {
+                    PatKind::Tuple(elems) if elems.len() == exprs.len() => elems,
+                    PatKind::Wild => {
+                        live.push(vec![case; kept.len()]);
+                        continue;
+                    }
+                    _ => return None,
+                };
+                if elems.iter().any(|elem| matches!(elem.kind, PatKind::Rest)) {
+                    return None;
+                }
+                let mut holds = true;
+                for (elem, expr) in elems.iter().zip(exprs) {
+                    let Some(value) = self.constant(expr) else {
+                        continue;
+                    };
+                    match self.src(elem.span) {
+                        "_" => {}
+                        text if text == value.to_string() => {}
+                        "true" | "false" => holds = false,
+                        _ => return None,
+                    }
+                }
+                if holds {
+                    live.push(kept.iter().map(|&at| &elems[at]).collect());
+                }
+            }
+            if !trivia::comments(self.text, arm.pat.span).is_empty() {
+                return None;
+            }
+            left.push(live);
+        }
+        let before = unreachable(self, arms, None, None);
+        // Whatever is there, the first arm that may be taken is.
+        if let Some(first) = left.iter().position(|cases| !cases.is_empty())
+            && arms[first].guard.is_none()
+            && left[first]
+                .iter()
+                .any(|case| case.iter().all(|pat| wild(pat)))
+            && kept.iter().all(|&at| self.is_pure(&exprs[at]))
+        {
+            let (before, after) = self.arm_comments(arms, first, braces);
+            let rest = Rest {
+                lets: vec![],
+                body: self.body_of(&arms[first].body, &[]),
+                before,
+                after,
+                rule: rule.to_owned(),
+            };
+            return self.emit(expr, rest);
+        }
+        let mut seen: Vec<Vec<Simple>> = Vec::new();
+        let mut edits: Vec<Edit> = Vec::new();
+        for (at, (arm, cases)) in arms.iter().zip(&left).enumerate() {
+            let rows: Vec<Vec<Simple>> = cases
+                .iter()
+                .map(|case| case.iter().map(|pat| simplify(self, pat, false)).collect())
+                .collect();
+            let is_reached = before.contains(&at) || rows.iter().any(|row| useful(&seen, row));
+            if cases.is_empty() || !is_reached {
+                edits.push(Edit::new(self.arm_extent(arms, at, braces), "", rule));
+                continue;
+            }
+            let texts: Vec<String> = cases
+                .iter()
+                .map(|case| match &case[..] {
+                    [one] => self.src(one.span).to_owned(),
+                    all if all.iter().all(|pat| wild(pat)) => "_".to_owned(),
+                    all => {
+                        let parts: Vec<&str> = all.iter().map(|pat| self.src(pat.span)).collect();
+                        format!("({})", parts.join(", "))
+                    }
+                })
+                .collect();
+            edits.push(Edit::new(arm.pat.span, texts.join(" | "), rule));
+            if arm.guard.is_none() {
+                seen.extend(rows);
+            }
+        }
+        let value = match &kept[..] {
+            [one] if matches!(exprs[*one].kind, ExprKind::Struct { .. }) => {
+                format!("({})", self.src(exprs[*one].span))
+            }
+            [one] => self.src(exprs[*one].span).to_owned(),
+            all => {
+                let parts: Vec<&str> = all.iter().map(|&at| self.src(exprs[at].span)).collect();
+                format!("({})", parts.join(", "))
+            }
+        };
         edits.push(Edit::new(scrutinee.span, value, rule));
         edits.sort_by_key(|edit| (edit.span.lo, edit.span.hi));
         (!edits.iter().any(|edit| self.is_frozen(edit.span))).then_some(EditGroup { edits })
@@ -1315,14 +1467,21 @@ fn tidy_tokens(tokens: &str) -> String {
 }
 
 /// Arms that earlier ones leave nothing for. With `outs`, patterns as they are rewritten; `Never` arms are left out.
-fn unreachable(cx: &Cx<'_>, arms: &[Arm], outs: Option<&[PatOut]>) -> Vec<usize> {
+///
+/// `len`: how many elements an array that is matched has.
+fn unreachable(
+    cx: &Cx<'_>,
+    arms: &[Arm],
+    outs: Option<&[PatOut]>,
+    len: Option<usize>,
+) -> Vec<usize> {
     let mut seen: Vec<Vec<Simple>> = Vec::new();
     let mut out = Vec::new();
     for (at, arm) in arms.iter().enumerate() {
         if outs.is_some_and(|outs| matches!(outs[at].kind, Kind::Never)) {
             continue;
         }
-        let simple = simplify(cx, &arm.pat, outs.is_some());
+        let simple = simplify(cx, &arm.pat, outs.is_some()).of_length(len);
         if !useful(&seen, std::slice::from_ref(&simple)) {
             out.push(at);
         }
@@ -1335,7 +1494,12 @@ fn unreachable(cx: &Cx<'_>, arms: &[Arm], outs: Option<&[PatOut]>) -> Vec<usize>
 }
 
 /// Alternatives of an arm's pattern that earlier arms and alternatives leave nothing for: arm and place in it.
-fn unreachable_cases(cx: &Cx<'_>, arms: &[Arm], outs: Option<&[PatOut]>) -> Vec<(usize, usize)> {
+fn unreachable_cases(
+    cx: &Cx<'_>,
+    arms: &[Arm],
+    outs: Option<&[PatOut]>,
+    len: Option<usize>,
+) -> Vec<(usize, usize)> {
     let mut seen: Vec<Vec<Simple>> = Vec::new();
     let mut out = Vec::new();
     for (at, arm) in arms.iter().enumerate() {
@@ -1346,7 +1510,7 @@ fn unreachable_cases(cx: &Cx<'_>, arms: &[Arm], outs: Option<&[PatOut]>) -> Vec<
         let counts = arm.guard.is_none() && !has_cfg;
         let crate::syntax::PatKind::Or(cases) = &arm.pat.kind else {
             if counts {
-                seen.push(vec![simplify(cx, &arm.pat, outs.is_some())]);
+                seen.push(vec![simplify(cx, &arm.pat, outs.is_some()).of_length(len)]);
             }
             continue;
         };
@@ -1355,7 +1519,7 @@ fn unreachable_cases(cx: &Cx<'_>, arms: &[Arm], outs: Option<&[PatOut]>) -> Vec<
             if outs.is_some() && matches!(cx.pat_kind(case), Kind::Never) {
                 continue;
             }
-            let simple = simplify(cx, case, outs.is_some());
+            let simple = simplify(cx, case, outs.is_some()).of_length(len);
             if useful(&inside, std::slice::from_ref(&simple)) {
                 inside.push(vec![simple]);
             } else {
@@ -1382,6 +1546,50 @@ enum Simple {
     Or(Vec<Simple>),
     /// Something that covers no more than itself.
     Opaque(String),
+}
+
+impl Simple {
+    /// A slice's pattern where it is known how many elements there are: `[a, ..]` stands for the rest as well then.
+    fn of_length(self, len: Option<usize>) -> Simple {
+        let Some(len) = len else { return self };
+        match self {
+            Simple::Or(cases) => Simple::Or(
+                cases
+                    .into_iter()
+                    .map(|case| case.of_length(Some(len)))
+                    .collect(),
+            ),
+            Simple::Ctor {
+                name,
+                siblings: None,
+                parts,
+            } if name.starts_with('[') => {
+                let shape = name.trim_matches(['[', ']']);
+                let n_first = match shape.split_once("..") {
+                    Some((first, _)) => first.parse().unwrap_or(parts.len()),
+                    None => parts.len(),
+                };
+                if parts.len() > len {
+                    return Simple::Ctor {
+                        name,
+                        siblings: None,
+                        parts,
+                    };
+                }
+                let mut all = parts;
+                let last = all.split_off(n_first.min(all.len()));
+                all.resize(len - last.len(), Simple::Wild);
+                all.extend(last);
+                let name = format!("[{len}]");
+                Simple::Ctor {
+                    siblings: Some(vec![(name.clone(), len)]),
+                    name,
+                    parts: all,
+                }
+            }
+            other => other,
+        }
+    }
 }
 
 fn simplify(cx: &Cx<'_>, pat: &Pat, rewritten: bool) -> Simple {
@@ -1555,6 +1763,43 @@ fn simplify(cx: &Cx<'_>, pat: &Pat, rewritten: bool) -> Simple {
 }
 
 impl<'a> Cx<'a> {
+    /// How many elements an array has: it is written there, or its type is.
+    fn fixed_length(&self, array: &Expr) -> Option<usize> {
+        match &array.kind {
+            ExprKind::Paren(inner) | ExprKind::Ref { inner, .. } | ExprKind::Deref(inner) => {
+                self.fixed_length(inner)
+            }
+            ExprKind::Array(elems) => Some(elems.len()),
+            ExprKind::Path(_) => {
+                let local = &self.an.locals[self.an.local(array)?];
+                let is_it = |pat: &Pat| matches!(&pat.kind, crate::syntax::PatKind::Ident { name, by_ref: false, sub: None, .. } if name.span == local.span);
+                let of_params = self
+                    .nodes
+                    .functions
+                    .iter()
+                    .flat_map(|(_, f)| &f.sig.params)
+                    .find(|param| is_it(&param.pat))
+                    .map(|param| &param.ty);
+                let of_lets = || {
+                    self.nodes.lets.iter().find_map(|at| match &at.stmt.kind {
+                        StmtKind::Let { pat, ty, .. } if is_it(pat) => ty.as_ref(),
+                        _ => None,
+                    })
+                };
+                let mut ty = of_params.or_else(of_lets)?;
+                while let crate::syntax::TyKind::Ref { inner, .. } = &ty.kind {
+                    ty = inner;
+                }
+                let crate::syntax::TyKind::Array(_) = &ty.kind else {
+                    return None;
+                };
+                let (_, len) = self.src(ty.span).strip_suffix(']')?.rsplit_once(';')?;
+                len.trim().parse().ok()
+            }
+            _ => None,
+        }
+    }
+
     fn pat_kind(&self, pat: &Pat) -> Kind {
         // Only whether a variant is gone is asked.
         match &pat.kind {

@@ -37,6 +37,8 @@ pub struct BlockText {
     pub indent: String,
     /// Declares names that could be seen behind it.
     pub declares: bool,
+    /// Declares items, which are seen in front of it too.
+    pub has_items: bool,
     /// Where in `inner` its value ends and no semicolon follows; none where it has no value.
     pub tail_end: Option<usize>,
     /// That value is a block or the like, which needs no semicolon.
@@ -78,6 +80,10 @@ impl<'a> Cx<'a> {
             .stmts
             .iter()
             .any(|stmt| matches!(stmt.kind, StmtKind::Let { .. } | StmtKind::Item(_)));
+        let has_items = block
+            .stmts
+            .iter()
+            .any(|stmt| matches!(stmt.kind, StmtKind::Item(_)));
         let has_comments = {
             let mut at = inside.lo;
             let mut any = false;
@@ -90,6 +96,7 @@ impl<'a> Cx<'a> {
         BlockText {
             indent: indent.to_owned(),
             declares,
+            has_items,
             tail_end: tail_expr.and(tail).map(|at| at - start),
             tail_is_block: tail_expr.is_some_and(|expr| nodes::is_block_like(expr) || matches!(&expr.kind, ExprKind::Macro(_) if self.src(expr.span).ends_with('}'))),
             n_stmts: block.stmts.len(),
@@ -240,8 +247,9 @@ impl<'a> Cx<'a> {
             .any(|text| text.starts_with("let ") && !text.starts_with("let _ = "))
             || matches!(&rest.body, Body::Block(text) if text.declares);
         let leaves = matches!(&rest.body, Body::Block(text) if text.leaves);
-        if declares && !is_last && !leaves {
-            // Names must not be seen behind it.
+        let has_items = matches!(&rest.body, Body::Block(text) if text.has_items);
+        if (declares && !is_last && !leaves) || (has_items && block.stmts.len() > 1) {
+            // Names must not be seen behind it, nor items in front of it.
             let text = self.as_block(
                 &rest,
                 &indent,

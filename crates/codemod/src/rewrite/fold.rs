@@ -170,7 +170,10 @@ impl<'a> Cx<'a> {
                 (!self.is_frozen(expr.span)).then_some(EditGroup { edits })
             }
             ExprKind::Loop { label: None, body } => {
-                let edits = self.runs_once(body)?;
+                let mut edits = self.runs_once(body)?;
+                if edits.is_empty() && self.is_function_tail(expr) {
+                    edits = self.values_of_returns(body).unwrap_or_default();
+                }
                 let edits: Vec<(Span, String)> = edits
                     .into_iter()
                     .map(|edit| (edit.span, edit.text))
@@ -243,13 +246,20 @@ impl<'a> Cx<'a> {
             ExprKind::Match {
                 scrutinee, arms, ..
             } if self.constant(scrutinee).is_some() => self.fold_match(expr, scrutinee, arms),
-            ExprKind::Match { arms, .. } => arms.iter().find_map(|arm| {
-                let guard = arm.guard.as_ref()?;
-                // A guard that never holds is left for its arm to be seen.
-                self.constant(guard)?
-                    .then(|| self.edit(Span::new(arm.pat.span.hi, guard.span.hi), "", RULE))
-                    .flatten()
-            }),
+            ExprKind::Match {
+                scrutinee,
+                arms,
+                braces,
+            } => arms
+                .iter()
+                .find_map(|arm| {
+                    let guard = arm.guard.as_ref()?;
+                    // A guard that never holds is left for its arm to be seen.
+                    self.constant(guard)?
+                        .then(|| self.edit(Span::new(arm.pat.span.hi, guard.span.hi), "", RULE))
+                        .flatten()
+                })
+                .or_else(|| self.drop_answers(expr, scrutinee, arms, *braces, RULE)),
             ExprKind::Macro(mac) if matches!(&mac.args, MacroArgs::Matches { guard: Some(guard), .. } if self.constant(guard).is_some()) =>
             {
                 let MacroArgs::Matches {
@@ -600,11 +610,27 @@ impl<'a> Cx<'a> {
             return None;
         };
         let edits = match &leaving.kind {
-            ExprKind::Return(_) => vec![],
             ExprKind::Break {
                 label: None,
                 value: None,
             } => vec![self.delete_stmt(last, body, body.stmts.len() - 1, RULE)?],
+            ExprKind::Break {
+                label: None,
+                value: Some(value),
+            } => {
+                let room = [
+                    Span::new(leaving.span.lo, value.span.lo),
+                    Span::new(value.span.hi, last.span.hi),
+                ];
+                let has_comments = room
+                    .iter()
+                    .any(|span| !trivia::comments(self.text, *span).is_empty());
+                if has_comments || !last.attrs.is_empty() || !self.may_end_a_block(value) {
+                    return None;
+                }
+                vec![Edit::new(last.span, self.src(value.span), RULE)]
+            }
+            _ if self.always_returns(leaving) => vec![],
             _ => return None,
         };
         // Jumps of loops and closures inside are theirs.
@@ -635,6 +661,79 @@ impl<'a> Cx<'a> {
         });
         // As it was, it was theirs: only what this run made unconditional is taken up.
         (!jumps && !self.is_as_it_was(body.span)).then_some(edits)
+    }
+
+    /// `return`, or a choice of which each way ends in one.
+    fn always_returns(&self, expr: &Expr) -> bool {
+        let ends = |block: &crate::syntax::Block| {
+            matches!(block.stmts.last().map(|stmt| &stmt.kind),
+                Some(StmtKind::Expr { expr, .. }) if self.always_returns(expr))
+        };
+        match &expr.kind {
+            ExprKind::Return(_) => true,
+            ExprKind::If {
+                then,
+                alt: Some(alt),
+                ..
+            } => ends(then) && self.always_returns(alt),
+            ExprKind::Block {
+                label: None,
+                flavour: BlockFlavour::Plain,
+                block,
+            } => ends(block),
+            ExprKind::Match { arms, .. } => {
+                !arms.is_empty() && arms.iter().all(|arm| self.always_returns(&arm.body))
+            }
+            _ => false,
+        }
+    }
+
+    /// Before the 2024 edition, temporaries of a block's last expression outlive what is declared in the block.
+    fn may_end_a_block(&self, value: &Expr) -> bool {
+        self.else_is_outside() || self.leaves_only_itself(value)
+    }
+
+    /// What a function gives where each way through a block ends in a `return`: the values, in the place of those.
+    fn values_of_returns(&self, block: &crate::syntax::Block) -> Option<Vec<Edit>> {
+        let last = block.stmts.last()?;
+        let StmtKind::Expr { expr, .. } = &last.kind else {
+            return None;
+        };
+        self.value_of_return(expr, last.span)
+    }
+
+    fn value_of_return(&self, expr: &Expr, whole: Span) -> Option<Vec<Edit>> {
+        match &expr.kind {
+            ExprKind::Return(Some(value)) => {
+                let room = [
+                    Span::new(whole.lo, value.span.lo),
+                    Span::new(value.span.hi, whole.hi),
+                ];
+                let is_bare = room
+                    .iter()
+                    .all(|span| trivia::comments(self.text, *span).is_empty());
+                (is_bare && self.may_end_a_block(value))
+                    .then(|| vec![Edit::new(whole, self.src(value.span), RULE)])
+            }
+            ExprKind::If {
+                then,
+                alt: Some(alt),
+                ..
+            } => {
+                let mut edits = self.values_of_returns(then)?;
+                edits.extend(self.value_of_return(alt, alt.span)?);
+                Some(edits)
+            }
+            ExprKind::Block { block, .. } => self.values_of_returns(block),
+            ExprKind::Match { arms, .. } => {
+                let mut edits = Vec::new();
+                for arm in arms {
+                    edits.extend(self.value_of_return(&arm.body, arm.body.span)?);
+                }
+                Some(edits)
+            }
+            _ => None,
+        }
     }
 
     /// Whether a stretch stands in the original just so.
@@ -756,7 +855,10 @@ impl<'a> Cx<'a> {
             return None;
         }
         // Theirs stays as they wrote it.
-        if self.is_as_it_was(at.stmt.span) {
+        let is_theirs = self.is_as_it_was(at.stmt.span);
+        if is_theirs
+            && (self.is_as_it_was(at.stmt.span.to(last.span)) || !self.leaves_only_itself(init))
+        {
             return None;
         }
         let between = Span::new(at.stmt.span.hi, last.span.lo);
@@ -770,58 +872,88 @@ impl<'a> Cx<'a> {
         )
     }
 
-    /// `{ x }` that this run has left where a value alone can stand.
+    /// `{ x }` that this run has left where a value alone can stand; as all that a block ends in, also `{ let x = …; x }`.
     fn unwrap_block(&self, expr: &'a Expr, block: &'a crate::syntax::Block) -> Option<EditGroup> {
-        let stands_alone = match self.nodes.parent(expr)? {
+        let (stands_alone, ends_a_block) = match self.nodes.parent(expr)? {
             Parent::Stmt {
                 stmt,
                 block: outer,
                 at,
             } => {
-                at + 1 == outer.stmts.len()
+                let is_end = at + 1 == outer.stmts.len()
                     && matches!(stmt.kind, StmtKind::Expr { semi: false, .. })
+                    && stmt.attrs.is_empty();
+                (
+                    is_end,
+                    is_end && trivia::starts_line(self.text, stmt.span.lo),
+                )
             }
-            Parent::Init { .. } => true,
-            _ => false,
+            Parent::Init { .. } => (true, false),
+            _ => return None,
         };
-        let [only] = &block.stmts[..] else {
-            return None;
-        };
-        let StmtKind::Expr {
-            expr: inner,
-            semi: false,
-        } = &only.kind
-        else {
-            return None;
-        };
-        let room = [
-            Span::new(block.span.lo + 1, only.span.lo),
-            Span::new(only.span.hi, block.span.hi - 1),
-        ];
-        if !stands_alone
-            || !expr.attrs.is_empty()
-            || room
-                .iter()
-                .any(|span| !trivia::comments(self.text, *span).is_empty())
-        {
+        // Theirs stays: a block stood there.
+        if !stands_alone || !expr.attrs.is_empty() || self.is_their_block(expr) {
             return None;
         }
-        // Theirs stays: the braces are as they were written.
-        let original = self.rope.original();
-        let lo = self.rope.origin(expr.span.lo);
-        let labelled = original[..lo].trim_end().ends_with(':');
-        if !labelled && (self.is_as_it_was(expr.span) || original[lo..].starts_with('{')) {
+        let inside = Span::new(block.span.lo + 1, block.span.hi - 1);
+        if let [only] = &block.stmts[..]
+            && let StmtKind::Expr {
+                expr: inner,
+                semi: false,
+            } = &only.kind
+            && [
+                Span::new(inside.lo, only.span.lo),
+                Span::new(only.span.hi, inside.hi),
+            ]
+            .iter()
+            .all(|room| trivia::comments(self.text, *room).is_empty())
+        {
+            return self.edit(
+                expr.span,
+                trivia::reindent(
+                    self.src(inner.span),
+                    indent_of(self.text, inner.span.lo),
+                    indent_of(self.text, expr.span.lo),
+                ),
+                RULE,
+            );
+        }
+        // Items are seen in all of a block, in front of them too.
+        let text = self.block_text(block, &[]);
+        let swallows = text
+            .inner
+            .lines()
+            .last()
+            .is_some_and(|line| line.contains("//"))
+            && !trivia::ends_line(self.text, expr.span.hi);
+        if !ends_a_block || text.has_items || block.stmts.is_empty() || swallows {
             return None;
         }
         self.edit(
             expr.span,
             trivia::reindent(
-                self.src(inner.span),
-                indent_of(self.text, inner.span.lo),
+                &text.inner,
+                &text.indent,
                 indent_of(self.text, expr.span.lo),
             ),
             RULE,
         )
+    }
+
+    /// Whether a block stood there as a statement or value before this run: what now begins with the brace of an arm, a
+    /// branch or a loop is new.
+    fn is_their_block(&self, expr: &Expr) -> bool {
+        let Some(lo) = self.rope.exact_origin(expr.span.lo) else {
+            return false;
+        };
+        let mut before = self.rope.original()[..lo].trim_end();
+        // Comments above a block say nothing of what it is.
+        while let Some(line) = before.lines().last()
+            && line.trim_start().starts_with("//")
+        {
+            before = before[..before.len() - line.len()].trim_end();
+        }
+        !before.ends_with("=>") && before.ends_with(['{', '}', ';', '=', '(', ',', '|', '/'])
     }
 
     /// Statements behind one that leaves, where it did so only under a condition before this run.

@@ -1178,7 +1178,7 @@ impl<'a> Cx<'a> {
     }
 
     /// Whether an expression is the value that its function gives.
-    fn is_function_tail(&self, expr: &Expr) -> bool {
+    pub(super) fn is_function_tail(&self, expr: &Expr) -> bool {
         match self.nodes.parent(expr) {
             Some(Parent::Stmt { stmt, block, at }) => {
                 at + 1 == block.stmts.len()

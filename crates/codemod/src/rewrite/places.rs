@@ -316,7 +316,7 @@ impl<'a> Cx<'a> {
     }
 
     /// Whether evaluating an expression leaves no temporary behind but its own value.
-    fn leaves_only_itself(&self, expr: &Expr) -> bool {
+    pub(super) fn leaves_only_itself(&self, expr: &Expr) -> bool {
         if self.only_looks(expr) {
             return true;
         }
