@@ -66,7 +66,8 @@ pub fn locals(cx: &Cx<'_>, before: &Before) -> Vec<EditGroup> {
         {
             continue;
         }
-        if local.uses.is_empty() && was(local.span.lo, &before.locals) {
+        if local.uses.is_empty() && was(local.span.lo, &before.locals) && !stands_in_tokens(cx, id)
+        {
             if let Some(group) = drop_local(cx, id) {
                 out.push(group);
             }
@@ -197,24 +198,7 @@ fn underscore(cx: &Cx<'_>, span: Span, shorthand: bool) -> Option<EditGroup> {
 fn needs_mut(cx: &Cx<'_>, id: usize) -> bool {
     let local = &cx.an.locals[id];
     // Tokens that nobody parsed may do anything.
-    let function = cx
-        .an
-        .functions
-        .get(local.function)
-        .map_or(Span::default(), |function| function.span);
-    let opaque = cx.nodes.exprs.iter().any(|expr| match &expr.kind {
-        ExprKind::Macro(mac)
-            if matches!(mac.args, crate::syntax::MacroArgs::Opaque)
-                && function.contains(expr.span) =>
-        {
-            cx.file
-                .idents
-                .iter()
-                .any(|ident| ident.text == local.name && mac.inner.contains(ident.span))
-        }
-        _ => false,
-    });
-    if opaque {
+    if stands_in_tokens(cx, id) {
         return true;
     }
     local.uses.iter().any(|at| {
@@ -223,6 +207,23 @@ fn needs_mut(cx: &Cx<'_>, id: usize) -> bool {
         };
         changes(cx, expr)
     })
+}
+
+/// Whether a local's name stands among tokens of its function that nobody parsed, in a format string of theirs, too.
+fn stands_in_tokens(cx: &Cx<'_>, id: usize) -> bool {
+    let local = &cx.an.locals[id];
+    let Some(function) = cx.an.functions.get(local.function) else {
+        return false;
+    };
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    cx.unread_spans()
+        .into_iter()
+        .filter(|tokens| function.span.contains(*tokens))
+        .any(|tokens| {
+            cx.src(tokens)
+                .split(|c| !is_word(c))
+                .any(|word| word == local.name.trim_start_matches("r#"))
+        })
 }
 
 fn changes(cx: &Cx<'_>, expr: &Expr) -> bool {
