@@ -627,6 +627,42 @@ impl<'a> Cx<'a> {
         Some(EditGroup { edits })
     }
 
+    /// A guard that always holds goes, and with it the arms behind that it leaves nothing for.
+    pub(super) fn drop_guard(
+        &self,
+        arms: &'a [Arm],
+        at: usize,
+        braces: Span,
+        rule: &str,
+    ) -> Option<EditGroup> {
+        let guard = arms[at].guard.as_ref()?;
+        let before = unreachable(self, arms, None, None);
+        let mut unguarded = arms.to_vec();
+        unguarded[at].guard = None;
+        let mut edits = vec![Edit::new(
+            Span::new(arms[at].pat.span.hi, guard.span.hi),
+            "",
+            rule,
+        )];
+        edits.extend(
+            unreachable(self, &unguarded, None, None)
+                .into_iter()
+                .filter(|gone| !before.contains(gone))
+                .map(|gone| Edit::new(self.arm_extent(arms, gone, braces), "", rule)),
+        );
+        (!edits.iter().any(|edit| self.is_frozen(edit.span))).then_some(EditGroup { edits })
+    }
+
+    pub(super) fn drop_arm(
+        &self,
+        arms: &'a [Arm],
+        at: usize,
+        braces: Span,
+        rule: &str,
+    ) -> Option<EditGroup> {
+        self.edit(self.arm_extent(arms, at, braces), "", rule)
+    }
+
     /// A tuple of which all but one part always matches: that part is matched alone.
     #[allow(clippy::too_many_arguments)]
     fn drop_parts(

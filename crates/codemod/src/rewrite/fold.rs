@@ -250,14 +250,12 @@ impl<'a> Cx<'a> {
                 scrutinee,
                 arms,
                 braces,
-            } => arms
-                .iter()
-                .find_map(|arm| {
-                    let guard = arm.guard.as_ref()?;
-                    // A guard that never holds is left for its arm to be seen.
-                    self.constant(guard)?
-                        .then(|| self.edit(Span::new(arm.pat.span.hi, guard.span.hi), "", RULE))
-                        .flatten()
+            } => (0..arms.len())
+                .find_map(|at| match self.constant(arms[at].guard.as_ref()?)? {
+                    true => self.drop_guard(arms, at, *braces, RULE),
+                    // An arm with a guard never makes a match complete.
+                    false if arms.len() > 1 => self.drop_arm(arms, at, *braces, RULE),
+                    false => None,
                 })
                 .or_else(|| self.drop_answers(expr, scrutinee, arms, *braces, RULE)),
             ExprKind::Macro(mac) if matches!(&mac.args, MacroArgs::Matches { guard: Some(guard), .. } if self.constant(guard).is_some()) =>
@@ -1132,7 +1130,7 @@ impl<'a> Cx<'a> {
             return self.edit(stmt.span, text, RULE);
         }
         let holds = match name {
-            "assert" | "debug_assert" => self.constant(&args.first()?.value)?,
+            "assert" | "debug_assert" | "ensure" => self.constant(&args.first()?.value)?,
             "assert_eq" | "debug_assert_eq" | "assert_ne" | "debug_assert_ne" => {
                 let literal = |expr: &Expr| match expr.kind {
                     ExprKind::Lit(LitKind::Bool(value)) => Some(value),
