@@ -433,6 +433,78 @@ impl<'a> Cx<'a> {
             .collect()
     }
 
+    /// Each place that makes an empty wrapper: what takes its place has a payload, as the payload is all that it is.
+    pub fn made_empty(&self) -> Vec<Leftover> {
+        let mut out = Vec::new();
+        for expr in &self.nodes.exprs {
+            let makes = match &expr.kind {
+                ExprKind::Call { callee, args } => match &callee.kind {
+                    ExprKind::Path(path) => match path.last().name.text.as_str() {
+                        "default" => args.is_empty(),
+                        "take" => path
+                            .segs
+                            .iter()
+                            .rev()
+                            .nth(1)
+                            .is_none_or(|seg| seg.name.text == "mem"),
+                        _ => false,
+                    },
+                    _ => false,
+                },
+                ExprKind::MethodCall { method, .. } => method.text == "unwrap_or_default",
+                _ => false,
+            };
+            if makes
+                && let Type::Adt(def, _) = self.an.ty(expr)
+                && let Some(rule) = self.rules.wrappers.iter().find(|rule| rule.def == *def)
+            {
+                out.push(self.empty_note(expr.span, rule));
+            }
+        }
+        for (item, _) in &self.nodes.items {
+            let ItemKind::Struct(it) = &item.kind else {
+                continue;
+            };
+            let has_default = item.attrs.iter().any(|attr| {
+                attr.path == "derive"
+                    && attr
+                        .tokens
+                        .split(|c: char| !c.is_alphanumeric())
+                        .any(|word| word == "Default")
+            });
+            for field in it.fields.iter().filter(|_| has_default) {
+                if let crate::syntax::TyKind::Path(path) = &field.ty.kind
+                    && let Some(Retired::Wrapper(rule)) = self.retired_path(path)
+                {
+                    out.push(self.empty_note(field.ty.span, rule));
+                }
+            }
+        }
+        out.retain(|found| {
+            !self.an.paths.values().any(|path| {
+                found.span.contains(path.path.span) && self.module_is_deleted(&path.path)
+            })
+        });
+        out
+    }
+
+    fn empty_note(&self, span: Span, rule: &crate::rewrite::WrapperRule) -> Leftover {
+        let old = &self.world.defs[rule.def].name;
+        let new = &self.world.defs[rule.becomes].name;
+        let payload = &rule.spec.payload;
+        self.leftover(
+            span,
+            &rule.spec.rule,
+            format!(
+                "an empty `{old}` had no `{payload}`; the empty `{new}` in its place counts as one that has"
+            ),
+            Some(format!(
+                "where somebody asks whether there is one, hold an `Option<{new}>`"
+            )),
+            false,
+        )
+    }
+
     /// Why a question or an accessor stays where it does, and what to write.
     fn kept_question(
         &self,

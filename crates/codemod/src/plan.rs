@@ -30,7 +30,7 @@ use crate::tidy;
 use crate::upgrade;
 use crate::verify::Evidence;
 use crate::walk::Tree;
-use crate::world::World;
+use crate::world::{self, World};
 
 /// The changes of a run and what it has to say about them.
 #[derive(Debug, Clone, Default)]
@@ -148,7 +148,12 @@ fn over(
 ) -> Result<Plan, PlanError> {
     let tree = found.tree();
     let mut records: Vec<Record> = found.records.clone();
-    let surfaces: Vec<_> = migrations.iter().flat_map(Migration::surfaces).collect();
+    let mut surfaces: Vec<_> = migrations.iter().flat_map(Migration::surfaces).collect();
+    surfaces.extend(world::usual_surface::of(|package| {
+        let mut externs = found.specs.iter().flat_map(|spec| spec.externs.values());
+        externs.any(|name| name == package)
+            && surfaces.iter().all(|surface| surface.package != package)
+    }));
     let mut world = World::build(&found.specs, &surfaces, found);
     look(&world);
     let mut rules = Rules::compile(&mut world, migrations)?;
@@ -180,6 +185,7 @@ fn over(
     session.held_aliases = held_aliases(&session);
     let mut kept = kept_on_purpose(&session);
     kept.extend(emptied(&mut session));
+    kept.extend(made_empty(&session));
     rename(&mut session, &leftovers)?;
     records.extend(unused_members(&mut session));
     records.extend(variants::unmade(&mut session));
@@ -633,7 +639,7 @@ fn lay_out(
     let root = found.tree().root();
     let directories: Vec<std::path::PathBuf> = changed
         .iter()
-        .map(|&at| root.join(crate::world::parent_dir(&session.works[at].path)))
+        .map(|&at| root.join(world::parent_dir(&session.works[at].path)))
         .collect();
     let outcomes = {
         let files: Vec<crate::layout::Laid<'_>> = changed
@@ -890,7 +896,6 @@ fn held_aliases(session: &Session<'_>) -> HashSet<(usize, usize)> {
     out
 }
 
-/// Notes on what a `migrate: keep` comment holds back.
 /// Places that were emptied for somebody else to see, and are copied from now.
 fn emptied(session: &mut Session<'_>) -> Vec<(usize, Leftover)> {
     let mut out = Vec::new();
@@ -918,6 +923,34 @@ fn emptied(session: &mut Session<'_>) -> Vec<(usize, Leftover)> {
     out
 }
 
+/// Places that make what is empty, and count as full from now.
+fn made_empty(session: &Session<'_>) -> Vec<(usize, Leftover)> {
+    let mut out = Vec::new();
+    for (at, work) in session.works.iter().enumerate() {
+        let Some(&context) = work.contexts.first() else {
+            continue;
+        };
+        if !work.hit
+            || work.deleted
+            || work.keep
+            || work.refused.is_some()
+            || is_deleted_module(session, at)
+        {
+            continue;
+        }
+        let found = session.view(at, context, |cx| {
+            let mut found = cx.made_empty();
+            for note in &mut found {
+                note.span = cx.rope.origin_span(note.span);
+            }
+            found
+        });
+        out.extend(found.unwrap_or_default().into_iter().map(|note| (at, note)));
+    }
+    out
+}
+
+/// Notes on what a `migrate: keep` comment holds back.
 fn kept_on_purpose(session: &Session<'_>) -> Vec<(usize, Leftover)> {
     let mut out = Vec::new();
     for (at, work) in session.works.iter().enumerate() {
@@ -1052,10 +1085,8 @@ fn rename(
                 taken.extend(idents.iter().map(|ident| (module, ident.clone())));
             } else {
                 // An old name that will be a new one.
-                if let crate::world::Res::Def(def) =
-                    session
-                        .world
-                        .name_in(module, &name, crate::world::Ns::Type, None)
+                if let world::Res::Def(def) =
+                    session.world.name_in(module, &name, world::Ns::Type, None)
                     && let Some(new) = session.world.successor(def)
                 {
                     taken.insert((module, session.world.defs[new].name.clone()));

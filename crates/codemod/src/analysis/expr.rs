@@ -1092,9 +1092,9 @@ impl Cx<'_> {
                 match name {
                     "vec" => self.std_type("std::vec::Vec", vec![item]),
                     "format" => self.std_type("std::string::String", vec![]),
-                    "panic" | "unreachable" | "todo" | "unimplemented" => Type::Never,
+                    "panic" | "unreachable" | "todo" | "unimplemented" | "bail" => Type::Never,
                     "dbg" => item,
-                    "write" | "writeln" => Type::Unknown,
+                    "write" | "writeln" | "anyhow" | "eyre" => Type::Unknown,
                     _ => Type::unit(),
                 }
             }
@@ -1114,7 +1114,7 @@ impl Cx<'_> {
                 self.std_type("std::vec::Vec", vec![item])
             }
             MacroArgs::Opaque => match name {
-                "panic" | "unreachable" | "todo" | "unimplemented" => Type::Never,
+                "panic" | "unreachable" | "todo" | "unimplemented" | "bail" => Type::Never,
                 _ => Type::Unknown,
             },
         }

@@ -1215,6 +1215,17 @@ fn group_deletions(
             at = next;
             continue;
         }
+        // All that is left of a line: the comma in front of it goes, too.
+        if one_line && at > 0 && gone[at..].iter().all(|gone| *gone) {
+            let behind = &text[items[items.len() - 1].span.hi..close];
+            let tail = &text[items[at - 1].span.hi..close];
+            if !tail.contains("//") && !tail.contains("/*") {
+                let comma = behind.find(',').map_or(0, |n| n + 1);
+                let end = items[items.len() - 1].span.hi + comma;
+                edits.push(Edit::new(Span::new(items[at - 1].span.hi, end), "", rule));
+                return;
+            }
+        }
         let item = &items[at];
         let comma = text[item.span.hi..close].find(',').filter(|n| {
             // The comma behind this item, not one in a comment further on.

@@ -9,6 +9,7 @@ use crate::analysis::{LocalId, walk};
 use crate::edit::EditGroup;
 use crate::rule::Borrow;
 use crate::syntax::{MacroArgs, PatKind};
+use crate::world::usual_surface;
 use crate::world::{DefKind, Res};
 
 /// How a payload is held.
@@ -260,6 +261,28 @@ impl<'a> Cx<'a> {
         Some((retired, Answer::Some(mode)))
     }
 
+    /// The standard library's method that does to what is there as this one does: `context` of an error library makes an
+    /// `Ok` of what an option holds, and leaves an `Ok` as it is.
+    fn plain_method<'m>(&self, expr: &'a Expr, recv: &'a Expr, method: &'m str) -> Option<&'m str> {
+        let lazy = match method {
+            "context" | "wrap_err" | "ok_or_eyre" => false,
+            "with_context" | "wrap_err_with" => true,
+            _ => return Some(method),
+        };
+        let of_trait = self.an.methods.get(&expr.id)?.of_trait?;
+        let home = self.world.mods[self.world.defs[of_trait].module].krate;
+        if !usual_surface::is_one(&self.world.crates[home].package) {
+            return Some(method);
+        }
+        Some(match self.eval(recv)? {
+            Red::Some(_) | Red::SomeCode(..) if lazy => "ok_or_else",
+            Red::Some(_) | Red::SomeCode(..) => "ok_or",
+            Red::Ok(_) | Red::OkCode(..) if lazy => "or_else",
+            Red::Ok(_) => "or",
+            _ => method,
+        })
+    }
+
     fn payload_value(&self, payload: Payload) -> Red {
         let rule = payload.rule.clone();
         Red::Expr(self.value_code(&payload, true), rule)
@@ -313,6 +336,7 @@ impl<'a> Cx<'a> {
                 return self.option_method(expr, payload, method, args);
             }
         }
+        let method = self.plain_method(expr, recv, method)?;
         // What is evaluated whether it is needed or not may do something.
         if let ("unwrap_or" | "ok_or" | "or" | "xor" | "map_or", Some(eager)) =
             (method, args.first())

@@ -34,8 +34,16 @@ const EXPR_MACROS: &[&str] = &[
     "matches",
 ];
 
-pub fn is_std_macro(name: &str) -> bool {
-    EXPR_MACROS.contains(&name)
+/// Macros of the usual libraries for errors and logs, which take what those of the standard library take.
+const USUAL_MACROS: &[&str] = &["anyhow", "bail", "ensure", "eyre"];
+
+/// Those that take fields besides: `info!(target: "draw", rows = batch.len(), ?kind, "drawn")`.
+const LOG_MACROS: &[&str] = &["trace", "debug", "info", "warn", "error"];
+
+fn takes_exprs(name: &str) -> bool {
+    [EXPR_MACROS, USUAL_MACROS, LOG_MACROS]
+        .iter()
+        .any(|list| list.contains(&name))
 }
 
 #[derive(Debug)]
@@ -1513,7 +1521,7 @@ impl<'t> Lower<'t> {
             self.span(delimiters.close()).lo,
         );
         let name = path.last().name.text.clone();
-        let args = if is_std_macro(&name) {
+        let args = if takes_exprs(&name) {
             let outside = self.stray_let.take();
             let args = self.mac_args(&name, mac.tokens.clone());
             let inside = std::mem::replace(&mut self.stray_let, outside);
@@ -1572,15 +1580,22 @@ impl<'t> Lower<'t> {
                 };
             }
         }
+        let is_log = LOG_MACROS.contains(&name);
         let parser = |input: syn::parse::ParseStream<'_>| {
             let mut args = Vec::new();
             while !input.is_empty() {
-                let name: Option<syn::Ident> = if input.peek(syn::Ident)
+                let dotted = if is_log { log_field(input)? } else { None };
+                let name: Option<syn::Ident> = if dotted.is_some() {
+                    dotted
+                } else if input.peek(syn::Ident)
                     && input.peek2(syn::Token![=])
                     && !input.peek2(syn::Token![==])
                 {
                     let ident = input.parse()?;
                     input.parse::<syn::Token![=]>()?;
+                    if is_log {
+                        log_sigil(input)?;
+                    }
                     Some(ident)
                 } else {
                     None
@@ -1600,6 +1615,17 @@ impl<'t> Lower<'t> {
         let mut seen_format = name == "vec" || name == "dbg";
         let mut args = Vec::new();
         for (arg_name, value) in &parsed {
+            // A name alone in front of the text is a field of that name: nothing else may stand in its place.
+            if is_log && !seen_format && arg_name.is_none() && !matches!(value, syn::Expr::Lit(_)) {
+                match value {
+                    syn::Expr::Path(path) if path.path.get_ident().is_some() => {
+                        let name = path.path.get_ident().map(|ident| self.name(ident));
+                        captures.extend(name);
+                        continue;
+                    }
+                    _ => return MacroArgs::Opaque,
+                }
+            }
             let lowered = self.expr(value);
             if !seen_format
                 && let syn::Expr::Lit(syn::ExprLit {
@@ -1607,9 +1633,17 @@ impl<'t> Lower<'t> {
                     ..
                 }) = value
             {
+                // `name = "text"` is a field, not the text.
+                if is_log && arg_name.is_some() {
+                    args.push(MacroArg {
+                        name: arg_name.as_ref().map(|ident| self.name(ident)),
+                        value: lowered,
+                    });
+                    continue;
+                }
                 seen_format = true;
                 let span = self.span(text.span());
-                captures = format_captures(span.text(self.text), span.lo);
+                captures.extend(format_captures(span.text(self.text), span.lo));
             }
             args.push(MacroArg {
                 name: arg_name.as_ref().map(|ident| self.name(ident)),
@@ -1626,6 +1660,53 @@ impl<'t> Lower<'t> {
         });
         MacroArgs::Exprs { args, captures }
     }
+}
+
+/// What may stand in front of a field or an argument of a macro that logs: `target: "draw",`, a name with dots and `=`, a
+/// sigil. Gives the name's last part.
+fn log_field(input: syn::parse::ParseStream<'_>) -> syn::Result<Option<syn::Ident>> {
+    use syn::ext::IdentExt;
+    while input.peek(syn::Ident) && input.peek2(syn::Token![:]) && !input.peek2(syn::Token![::]) {
+        let key = input.call(syn::Ident::parse_any)?;
+        if !["target", "parent", "name", "logger"].contains(&key.to_string().as_str()) {
+            return Err(input.error("a key that is not known"));
+        }
+        input.parse::<syn::Token![:]>()?;
+        // Where a span or a target is told is nothing that a rule is about.
+        input.parse::<syn::Lit>()?;
+        input.parse::<syn::Token![,]>()?;
+    }
+    let ahead = input.fork();
+    let dotted = || {
+        let mut last: syn::Ident;
+        ahead.call(syn::Ident::parse_any)?;
+        ahead.parse::<syn::Token![.]>()?;
+        loop {
+            last = ahead.call(syn::Ident::parse_any)?;
+            if ahead.parse::<Option<syn::Token![.]>>()?.is_none() {
+                break;
+            }
+        }
+        ahead.parse::<syn::Token![=]>()?;
+        Ok::<_, syn::Error>(last)
+    };
+    let name = dotted().ok().filter(|_| !ahead.peek(syn::Token![=]));
+    if name.is_some() {
+        use syn::parse::discouraged::Speculative;
+        input.advance_to(&ahead);
+    }
+    log_sigil(input)?;
+    Ok(name)
+}
+
+/// `?` and `%`, which say how a value is shown.
+fn log_sigil(input: syn::parse::ParseStream<'_>) -> syn::Result<()> {
+    if input.peek(syn::Token![?]) {
+        input.parse::<syn::Token![?]>()?;
+    } else if input.peek(syn::Token![%]) {
+        input.parse::<syn::Token![%]>()?;
+    }
+    Ok(())
 }
 
 fn binary_op(op: &syn::BinOp) -> BinOp {

@@ -8,6 +8,7 @@ mod lookup;
 mod resolve;
 mod std_surface;
 pub mod types;
+pub mod usual_surface;
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;

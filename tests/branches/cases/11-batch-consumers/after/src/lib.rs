@@ -77,7 +77,7 @@ where
     for batch in batches {
         consumer.consume(&batch)?;
         rows += consumer.rows(&batch);
-        info!(rows = batch.gpu_batch.as_ref().unwrap().len(), "consumed");
+        info!(rows = batch.len(), "consumed");
     }
     Ok(rows)
 }
