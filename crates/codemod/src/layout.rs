@@ -34,14 +34,15 @@ pub fn lay_out(files: &[Laid<'_>]) -> Vec<Outcome> {
     files
         .par_iter()
         .map(|file| {
-            let Some(before) = rustfmt(file, file.before) else {
+            let Some(after) = rustfmt(file, file.after) else {
                 return Outcome::Unknown;
             };
-            if before != file.before {
+            // Most edits leave the layout as it was, and then it does not matter what it was.
+            if after == file.after {
                 return Outcome::AsItIs;
             }
-            match rustfmt(file, file.after) {
-                Some(after) if after != file.after => Outcome::Formatted(after),
+            match rustfmt(file, file.before) {
+                Some(before) if before == file.before => Outcome::Formatted(after),
                 Some(_) => Outcome::AsItIs,
                 None => Outcome::Unknown,
             }

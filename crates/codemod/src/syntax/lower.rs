@@ -51,6 +51,9 @@ fn takes_exprs(name: &str) -> bool {
 pub struct Lower<'t> {
     text: &'t str,
     cut: usize,
+    /// Behind the cut.
+    line_starts: Vec<usize>,
+    is_ascii: bool,
     n_exprs: u32,
     mismatch: Option<usize>,
     /// Where a `let` may stand in an expression: links of a condition's `&&` chain.
@@ -63,6 +66,10 @@ impl<'t> Lower<'t> {
         Lower {
             text,
             cut,
+            line_starts: std::iter::once(0)
+                .chain(memchr::memchr_iter(b'\n', &text.as_bytes()[cut..]).map(|at| at + 1))
+                .collect(),
+            is_ascii: text[cut..].is_ascii(),
             n_exprs: 0,
             mismatch: None,
             conditions: HashSet::new(),
@@ -151,9 +158,20 @@ impl<'t> Lower<'t> {
         }
     }
 
+    /// By line and column: `byte_range` searches a tree that it fills as it is asked, and is asked for every node.
     fn span(&self, span: proc_macro2::Span) -> Span {
-        let range = span.byte_range();
-        Span::new(range.start + self.cut, range.end + self.cut)
+        Span::new(self.byte(span.start()), self.byte(span.end()))
+    }
+
+    fn byte(&self, place: proc_macro2::LineColumn) -> usize {
+        let start = self.cut + self.line_starts[place.line - 1];
+        if self.is_ascii {
+            return start + place.column;
+        }
+        let rest = &self.text[start..];
+        rest.char_indices()
+            .nth(place.column)
+            .map_or(self.text.len(), |(at, _)| start + at)
     }
 
     fn of(&self, node: &impl Spanned) -> Span {
