@@ -10,6 +10,7 @@ use std::ops::Range;
 use codemod::diff::{self, FileDiff, LineKind};
 use codemod::plan::Change;
 use codemod::record::{Record, RecordKind};
+use codemod::report::DECLINED_RULE;
 
 /// What was agreed to.
 #[derive(Debug)]
@@ -26,6 +27,30 @@ impl Chosen {
     /// Whether a file is changed as the plan has it.
     pub fn is_whole(&self, file: &str) -> bool {
         matches!(self.taken.get(file), Some(None))
+    }
+
+    /// What there is to say of a file of which not all was agreed to.
+    pub fn declined(&self, path: &str) -> Option<Record> {
+        let reason = match self.taken.get(path) {
+            None => "declined; another run offers it again",
+            Some(Some(_)) => "declined in part; another run offers the rest",
+            Some(None) => return None,
+        };
+        Some(Record {
+            kind: RecordKind::Note,
+            rule: DECLINED_RULE.to_owned(),
+            file: path.to_owned(),
+            line: 1,
+            column: 1,
+            line_after: None,
+            byte_start: 0,
+            byte_end: 0,
+            source: String::new(),
+            before: None,
+            after: None,
+            reason: reason.to_owned(),
+            suggestion: None,
+        })
     }
 
     /// Whether a record still speaks of something that happens.
@@ -242,6 +267,11 @@ fn show_hunk(
     output: &mut dyn Write,
     color: bool,
 ) -> io::Result<()> {
+    show_patch(&self::hunk(diff, hunk), output, color)
+}
+
+/// One hunk of a patch, with its header.
+pub fn hunk(diff: &FileDiff<'_>, hunk: usize) -> Vec<u8> {
     let mut text = diff.hunk_header(hunk);
     for (kind, line) in diff.hunk_lines(hunk) {
         text.push(match kind {
@@ -252,7 +282,7 @@ fn show_hunk(
         text.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
         text.push(b'\n');
     }
-    show_patch(&text, output, color)
+    text
 }
 
 /// Writes a patch, for a terminal in git's colors.

@@ -15,7 +15,7 @@ use codemod::plan::{Change, Examined, Plan};
 use codemod::record::RecordKind;
 use codemod::report::Report;
 use codemod::verify::Evidence;
-use codemod::walk::{self, Tree, WalkOptions};
+use codemod::walk::{self, FileKind, Tree, WalkOptions};
 use codemod::{diff, stage, syntax};
 
 use crate::catalog::{self, Migration};
@@ -91,6 +91,9 @@ impl Session<'_> {
         output: &mut Output<'_>,
         input: &mut dyn io::BufRead,
     ) -> Result<Outcome, Failure> {
+        if let Some(page) = &self.arguments.report {
+            output::refuse_page(&self.working_directory.join(page))?;
+        }
         let writes = !(self.arguments.check || self.arguments.diff || self.arguments.why.is_some());
         self.settle_earlier_run(writes, output)?;
         if writes {
@@ -124,7 +127,14 @@ impl Session<'_> {
             stage::commit(self.root, &plan.changes)
                 .map_err(|error| Failure::new(error.to_string()).hint(error.hint()))?;
         }
-        self.tell(&plan, output)?;
+        match self.tell(&plan, output) {
+            // The files are what they are to be; only nobody knows.
+            Err(failure) if writes && !refused => {
+                output.say(&failure.hint("the files were written").to_string());
+                return Ok(Outcome::Unresolved);
+            }
+            told => told?,
+        }
         if refused {
             let sites = if n_unresolved == 1 {
                 "1 site is".to_owned()
@@ -215,7 +225,31 @@ impl Session<'_> {
             exclude: self.arguments.exclude.clone(),
             jobs: self.arguments.jobs,
         };
-        walk::read_tree(self.root, &options).map_err(|error| Failure::new(error.to_string()))
+        let tree = walk::read_tree(self.root, &options)
+            .map_err(|error| Failure::new(error.to_string()))?;
+        self.refuse_part_of_package(&tree)?;
+        Ok(tree)
+    }
+
+    /// Below a package's folder nothing says what its files belong to.
+    fn refuse_part_of_package(&self, tree: &Tree) -> Result<(), Failure> {
+        let has_manifest = tree
+            .files()
+            .iter()
+            .any(|file| file.kind == FileKind::Manifest);
+        let package = self
+            .root
+            .ancestors()
+            .skip(1)
+            .find(|folder| folder.join("Cargo.toml").is_file());
+        match package {
+            Some(package) if !has_manifest => Err(Failure::new(format!(
+                "there is no `Cargo.toml` in `{}` or below it",
+                self.root.display()
+            ))
+            .hint(format!("it is a part of `--root {}`", package.display()))),
+            _ => Ok(()),
+        }
     }
 
     fn tell(&self, plan: &Plan, output: &mut Output<'_>) -> Result<(), Failure> {
@@ -288,9 +322,16 @@ fn ask_person(
 ) -> Result<(), Failure> {
     let color = output.color(true);
     let changes = std::mem::take(&mut plan.changes);
+    let paths: Vec<String> = changes
+        .iter()
+        .map(|change| change.path().to_owned())
+        .collect();
     let chosen = interactive::choose(changes, input, output.questions(), color)
         .map_err(|error| Failure::new(format!("cannot ask: {error}; nothing was written")))?;
     plan.records.retain(|record| chosen.holds(record));
+    plan.records
+        .extend(paths.iter().filter_map(|path| chosen.declined(path)));
+    tidy(plan);
     // Where a part of a file is declined, its lines end up elsewhere.
     for record in &mut plan.records {
         if !chosen.is_whole(&record.file) {

@@ -30,9 +30,14 @@ pub fn run(arguments: &NewMigrationArguments) -> Result<ExitCode, Failure> {
     let folder = lay_out(&migrations, &arguments.name, today())?;
     println!("laid out `{}`; next:", folder.display());
     println!("  1. write down in `fixtures/` what is to become of what, a case for each idea");
-    println!(
-        "  2. describe the old and the new in `migration.toml`, until `cargo test -p codemod` finds each case as you wrote it"
-    );
+    let until = if arguments.migrations.is_none() {
+        "until `cargo test -p codemod --test engine fixtures` finds each case as you wrote it, once its suite stands in \
+         `crates/codemod/tests/engine/fixtures.rs`"
+    } else {
+        "until `cargo xtask migrate ID --migrations DIR --root TREE --diff` makes of a tree what you wrote down; tests run the \
+         fixtures of this repository alone"
+    };
+    println!("  2. describe the old and the new in `migration.toml`, {until}");
     println!("  3. tell in `GUIDE.md` what happens, and what is left to a person");
     Ok(ExitCode::SUCCESS)
 }

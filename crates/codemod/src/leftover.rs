@@ -362,11 +362,19 @@ impl<'a> Cx<'a> {
                 let Retired::Wrapper(rule) = self.retired_path(path)? else {
                     return None;
                 };
-                let why = fields
-                    .iter()
-                    .find(|field: &&FieldInit| rule.spec.gone.contains_key(&field.name.text))
-                    .map_or("is built from an option", |_| "is built from the host");
+                let is_gone = |field: &FieldInit| rule.spec.gone.contains_key(&field.name.text);
+                let why = if fields.is_empty() {
+                    "is built empty"
+                } else if fields.iter().any(is_gone) {
+                    "is built from the host"
+                } else {
+                    "is built from an option"
+                };
                 let hint = match why {
+                    "is built empty" => Some(format!(
+                        "write an empty `{0}`, or hold an `Option<{0}>`",
+                        self.world.defs[rule.becomes].name
+                    )),
                     "is built from an option" => Some(format!(
                         "write the `{}` itself",
                         self.world.defs[rule.becomes].name
@@ -646,13 +654,15 @@ impl<'a> Cx<'a> {
             }
             if self.method_value(path).is_some() {
                 let reason = format!("`{name}` is used as a function in a place that is not known");
-                return Some(self.leftover(
-                    path.span,
-                    retired.rule(),
-                    reason,
-                    Some("use the value itself".into()),
-                    false,
-                ));
+                let always = match retired {
+                    Retired::Enum(rule) => rule.spec.always.get(name),
+                    Retired::Wrapper(rule) => rule.spec.always.get(name),
+                };
+                let hint = match always {
+                    Some(value) => format!("write `|_| {value}`"),
+                    None => "write a closure that gives the value itself".into(),
+                };
+                return Some(self.leftover(path.span, retired.rule(), reason, Some(hint), false));
             }
             if unwrap.contains(name) {
                 return Some(self.leftover(

@@ -17,6 +17,9 @@ use crate::record::{Record, RecordKind};
 /// Name of the rule under which the compiler's findings are told.
 pub const VERIFY_RULE: &str = "verify";
 
+/// Name of the rule under which it is told what a person declined.
+pub const DECLINED_RULE: &str = "interactive";
+
 /// What there is to tell.
 #[derive(Debug, Clone, Copy)]
 pub struct Report<'a> {

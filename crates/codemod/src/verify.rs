@@ -124,6 +124,8 @@ pub struct Verifier {
     scratch: Scratch,
     substitutions: Substitutions,
     before: Before,
+    /// Of the packages that did not compile before, those that do not compile with the last changes either.
+    still_broken: BTreeSet<String>,
     /// What was replaced in the manifests of the copy, for the notes of the report: file and sentence.
     replaced: Vec<(String, String)>,
 }
@@ -153,6 +155,7 @@ impl Verifier {
             scratch,
             substitutions,
             before,
+            still_broken: BTreeSet::new(),
             replaced: Vec::new(),
         })
     }
@@ -172,7 +175,19 @@ impl Verifier {
         self.scratch.reset()?;
         self.scratch.apply(changes)?;
         self.replaced = self.scratch.substitute(&self.substitutions)?;
-        Ok(self.before.judged(check(&self.scratch, progress)?))
+        let found = check(&self.scratch, progress)?;
+        self.still_broken = found
+            .iter()
+            .filter(|diagnostic| diagnostic.level == Level::Error)
+            .map(|diagnostic| diagnostic.package.clone())
+            .filter(|package| self.before.broken.contains(package))
+            .collect();
+        Ok(self.before.judged(found))
+    }
+
+    /// Of the packages that did not compile before, those that do not compile with the changes checked last either.
+    pub fn still_broken(&self) -> &BTreeSet<String> {
+        &self.still_broken
     }
 
     pub fn before(&self) -> &Before {

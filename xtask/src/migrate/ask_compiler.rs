@@ -46,6 +46,7 @@ pub fn verify(
     let say = |crate_name: &str| progress.say(format!("compiling {crate_name}"));
     let mut verifier = Verifier::new(session.root, &home, substitutions, &say).map_err(fail)?;
     let mut evidence: Vec<Evidence> = Vec::new();
+    let mut was_asked = true;
     let left = loop {
         progress.say("compiling the result");
         let diagnostics = match verifier.check(&plan.changes, &say) {
@@ -58,6 +59,7 @@ pub fn verify(
                     format!("the compiler could not be asked about the result: {error}"),
                     Some("run `--verify` again where the dependencies can be had, or `cargo check` once they are in place"),
                 ));
+                was_asked = false;
                 break Vec::new();
             }
             Err(error) => return Err(fail(error)),
@@ -79,6 +81,16 @@ pub fn verify(
     let found = verify::records(&plan.changes, &plan.records, &left, content);
     plan.records.extend(found);
     plan.records.extend(notes(&verifier));
+    if was_asked && left.is_empty() && verifier.still_broken().is_empty() {
+        let reason =
+            "the result compiles, without an error and without a warning that was not there";
+        plan.records.push(about_manifest(
+            RecordKind::Note,
+            "Cargo.toml",
+            reason.to_owned(),
+            None,
+        ));
+    }
     super::tidy(plan);
     Ok(())
 }
@@ -103,11 +115,12 @@ fn notes(verifier: &Verifier) -> Vec<Record> {
         } else {
             format!("{package}/Cargo.toml")
         };
-        notes.push(note(
-            &file,
+        let reason = if verifier.still_broken().contains(package) {
             "the package did not compile before the migration, so the compiler does not judge it"
-                .to_owned(),
-        ));
+        } else {
+            "the package did not compile before the migration, and does now"
+        };
+        notes.push(note(&file, reason.to_owned()));
     }
     notes
 }

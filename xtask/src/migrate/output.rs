@@ -104,6 +104,23 @@ pub fn render(report: &Report<'_>, format: MessageFormat, color: bool) -> String
     }
 }
 
+/// What would fail once the files are written fails before.
+pub fn refuse_page(path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| folder.is_dir());
+    if folder.is_some() && !path.is_dir() {
+        return Ok(());
+    }
+    let why = if path.is_dir() {
+        "it is a folder"
+    } else {
+        "its folder is not there"
+    };
+    Err(
+        Failure::new(format!("cannot write the page `{}`: {why}", path.display()))
+            .hint("name a file in a folder that is there"),
+    )
+}
+
 pub fn write_page(report: &Report<'_>, title: &str, path: &Path) -> Result<(), Failure> {
     fs::write(path, html::render(report, title)).map_err(|error| {
         Failure::new(format!(

@@ -396,7 +396,7 @@ fn interactive_takes_what_is_agreed_to() {
     );
     assert_eq!(
         ran.out,
-        "deleted: tests/cpu.rs:1:1: `` is dealt with\n\n0 files changed, 1 deleted, 0 unresolved, 2 unchanged\n"
+        "deleted: tests/cpu.rs:1:1: `` is dealt with\nnote: src/lib.rs: declined; another run offers it again\n\n0 files changed, 1 deleted, 0 unresolved, 2 unchanged\n"
     );
 }
 
@@ -481,7 +481,7 @@ fn why_speaks_of_one_line() {
     };
     assert_eq!(
         why("src/lib.rs", 1).expect("told"),
-        "src/lib.rs:1: struct Old;\n  rewritten by `toy` at column 8: `Old` is dealt with\n"
+        "src/lib.rs:1: struct Old;\n  rewritten by `toy`: `Old` is dealt with\n@@ -1,3 +1,3 @@\n-struct Old;\n+struct New;\n fn raw() {}\n fn f() {}\n"
     );
     assert!(
         why("src/lib.rs", 2)

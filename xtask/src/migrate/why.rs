@@ -1,15 +1,18 @@
 //! `--why FILE:LINE`: what was made of one place.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Component, Path};
 
-use codemod::plan::Plan;
+use codemod::diff::{FileDiff, LineKind};
+use codemod::plan::{Change, Plan};
 use codemod::record::{Record, RecordKind};
 use codemod::walk::Tree;
 
 use crate::cli::Place;
 use crate::failure::Failure;
+use crate::interactive;
 
 /// The file from the root, with `/`, as it was named: from the working directory, or from the root as a report has it.
 pub fn file_in_tree(
@@ -70,13 +73,46 @@ pub fn explain(plan: &Plan, tree: &Tree, file: &str, line: usize) -> Result<Stri
         .iter()
         .filter(|record| record.file == file && covers(record, line, &bytes))
         .collect();
+    let mut told: BTreeSet<(&str, &str)> = BTreeSet::new();
     for record in &here {
-        tell(record, &mut text);
+        // An edit is a stretch of bytes; what became of the line is shown below.
+        if record.kind != RecordKind::Edit || told.insert((&record.rule, &record.reason)) {
+            tell(record, &mut text);
+        }
     }
     if here.is_empty() {
         text.push_str("  left alone: no rule is about anything on this line\n");
     }
+    let change = plan.changes.iter().find_map(|change| match change {
+        Change::Write {
+            path,
+            before,
+            after,
+        } if path == file => Some((before, after)),
+        _ => None,
+    });
+    if let Some((before, after)) = change {
+        let diff = FileDiff::new(before, after);
+        for hunk in 0..diff.n_hunks() {
+            if removes(&diff, hunk, line - 1) {
+                text.push_str(&String::from_utf8_lossy(&interactive::hunk(&diff, hunk)));
+            }
+        }
+    }
     Ok(text)
+}
+
+/// Whether a line, counted from 0, is one that a hunk takes out.
+fn removes(diff: &FileDiff<'_>, hunk: usize, line: usize) -> bool {
+    let mut at = diff.lines_before(hunk).start;
+    for (kind, _) in diff.hunk_lines(hunk) {
+        match kind {
+            LineKind::Added => continue,
+            LineKind::Removed if at == line => return true,
+            LineKind::Removed | LineKind::Context => at += 1,
+        }
+    }
+    false
 }
 
 /// Whether the site touches the line; a record of a whole file touches every line.
@@ -100,19 +136,13 @@ fn tell(record: &Record, text: &mut String) {
         RecordKind::Deleted => "deleted",
         RecordKind::Note => "note",
     };
-    writeln!(
-        text,
-        "  {what} by `{}` at column {}: {}",
-        record.rule, record.column, record.reason
-    )
-    .expect("writing to a string");
-    if let (Some(before), Some(after)) = (&record.before, &record.after) {
-        for (mark, side) in [('-', before), ('+', after)] {
-            for line in side.lines() {
-                writeln!(text, "    {mark} {line}").expect("writing to a string");
-            }
-        }
-    }
+    let at = if record.kind == RecordKind::Edit {
+        String::new()
+    } else {
+        format!(" at column {}", record.column)
+    };
+    writeln!(text, "  {what} by `{}`{at}: {}", record.rule, record.reason)
+        .expect("writing to a string");
     if let Some(suggestion) = &record.suggestion {
         writeln!(text, "  help: {suggestion}").expect("writing to a string");
     }

@@ -438,3 +438,74 @@ fn two_packages_of_a_name_are_refused() {
     assert_eq!(branch.read("one/src/lib.rs"), ROWS_AFTER);
     assert_eq!(branch.read("two/src/lib.rs"), ROWS);
 }
+
+/// Nobody answers: nothing is agreed to, which is not to say that nothing is to be done.
+#[test]
+fn what_is_declined_is_told() {
+    let branch = Branch::new(&[("src/lib.rs", ROWS)]);
+    let before = branch.files();
+    let ran = branch.migrate(&["--interactive"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(
+        ran.out.contains("note: src/lib.rs: declined"),
+        "{}",
+        ran.out
+    );
+    assert!(!ran.out.contains("nothing to migrate"), "{}", ran.out);
+    assert!(branch.files() == before);
+}
+
+#[test]
+fn a_part_of_a_package_is_refused_with_the_package() {
+    let branch = Branch::new(&[("src/lib.rs", ROWS)]);
+    let source = branch.root().join("src");
+    let ran = xtask(
+        here(),
+        &[
+            "migrate",
+            "--check",
+            "--root",
+            source.to_str().expect("UTF-8"),
+        ],
+    );
+    assert_eq!(ran.code, Some(3), "{}", ran.out);
+    assert!(ran.err.contains("it is a part of `--root"), "{}", ran.err);
+}
+
+/// A page that cannot be written is told before the files are.
+#[test]
+fn a_page_that_has_no_place_stops_the_run() {
+    let branch = Branch::new(&[("src/lib.rs", ROWS)]);
+    let before = branch.files();
+    for place in ["no/such/folder/page.html", "src"] {
+        let page = branch.root().join(place);
+        let ran = branch.migrate(&["--report", page.to_str().expect("UTF-8")]);
+        assert_eq!(ran.code, Some(3), "{}", ran.out);
+        assert!(ran.err.contains("cannot write the page"), "{}", ran.err);
+    }
+    assert!(branch.files() == before);
+}
+
+/// A full disk behind standard output: the files are written, and the exit code does not say that they are not.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_report_that_cannot_be_printed_does_not_deny_what_was_written() {
+    let branch = Branch::new(&[("src/lib.rs", ROWS)]);
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .expect("Linux has it");
+    let ran = Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(["migrate", "--root"])
+        .arg(branch.root())
+        .stdout(full)
+        .output()
+        .expect("it starts");
+    assert_eq!(ran.status.code(), Some(2));
+    let said = String::from_utf8(ran.stderr).expect("text");
+    assert!(
+        said.contains("cannot print") && said.contains("the files were written"),
+        "{said}"
+    );
+    assert_eq!(branch.read("src/lib.rs"), ROWS_AFTER);
+}

@@ -35,7 +35,11 @@ pub fn render(report: &Report<'_>, color: Color) -> String {
         text.push_str("\n\n");
     }
     let tally = report.tally();
-    if report.changes.is_empty() && tally.unresolved == 0 {
+    // What was declined is there to be migrated all the same.
+    let declined = report
+        .of_kind(RecordKind::Note)
+        .any(|note| note.rule == super::DECLINED_RULE);
+    if report.changes.is_empty() && tally.unresolved == 0 && !declined {
         text.push_str("nothing to migrate\n");
     }
     writeln!(text, "{tally}").expect("writing to a string");

@@ -97,6 +97,15 @@ fn what_is_migrated_passes_and_what_is_not_is_named() {
         .check(&[write("app/src/lib.rs", APP, &done)], &|_| {})
         .expect("cargo runs");
     assert_eq!(found, []);
+    assert_eq!(verifier.still_broken(), &verifier.before().broken);
+
+    let sick = "pub fn broken() -> u8 { \"text\" }\n";
+    let cured = write("sick/src/lib.rs", sick, &sick.replace("\"text\"", "7"));
+    let found = verifier
+        .check(&[write("app/src/lib.rs", APP, &done), cured], &|_| {})
+        .expect("cargo runs");
+    assert_eq!(found, []);
+    assert!(verifier.still_broken().is_empty());
 
     let half = format!("// moved\n{}", APP.replace("Old", "New"));
     let changes = [write("app/src/lib.rs", APP, &half)];
