@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::analysis::PathRole;
 use crate::edit::{Edit, EditGroup};
+use crate::imports::Spelling;
 use crate::rewrite::{Cx, Retired};
 use crate::syntax::{ItemKind, Span};
 use crate::world::{DefId, ModId, Ns, Res, Scope};
@@ -18,7 +19,7 @@ pub use imports_of::{UseScope, edit_imports, item_extent, removals, scopes, take
 
 impl<'a> Cx<'a> {
     /// How a definition can be named from a module once the migration is done.
-    pub fn name_for(&self, module: ModId, new: DefId) -> Written {
+    pub fn name_for(&self, module: ModId, new: DefId) -> Spelling {
         let name = &self.world.defs[new].name;
         // Already there under some name.
         for (alias, entries) in &self.world.mods[module].entries {
@@ -27,13 +28,13 @@ impl<'a> Cx<'a> {
                 .any(|entry| matches!(entry.kind, crate::world::EntryKind::Use { .. }))
                 && self.world.name_in(module, alias, Ns::Type, Some(module)) == Res::Def(new)
             {
-                return Written::Bare(alias.clone());
+                return Spelling::InScope(alias.clone());
             }
         }
         match self.world.name_in(module, name, Ns::Type, Some(module)) {
-            Res::Def(def) if def == new => Written::Bare(name.clone()),
-            Res::Unknown if !self.world.declares(module, name) => Written::Import(name.clone()),
-            _ => Written::Path(self.full_path(module, new)),
+            Res::Def(def) if def == new => Spelling::InScope(name.clone()),
+            Res::Unknown if !self.world.declares(module, name) => Spelling::Imported(name.clone()),
+            _ => Spelling::FullPath(self.full_path(module, new)),
         }
     }
 
@@ -71,17 +72,6 @@ impl<'a> Cx<'a> {
             }
         }
     }
-}
-
-/// How a name can be written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Written {
-    /// It is in scope.
-    Bare(String),
-    /// It will be, once it is imported.
-    Import(String),
-    /// The name means something else here.
-    Path(String),
 }
 
 /// Writes new names in place of old ones, everywhere but in imports and in what is left to a person.
@@ -137,11 +127,13 @@ fn rename_one(
     let last = &path.segs[taken - 1].name;
     if taken == 1 {
         let text = match cx.name_for(module, new) {
-            Written::Bare(name) | Written::Import(name) if shadowed(cx, &name, path.span) => {
+            Spelling::InScope(name) | Spelling::Imported(name)
+                if shadowed(cx, &name, path.span) =>
+            {
                 cx.full_path(module, new)
             }
-            Written::Bare(name) | Written::Import(name) => name,
-            Written::Path(path) => path,
+            Spelling::InScope(name) | Spelling::Imported(name) => name,
+            Spelling::FullPath(path) => path,
         };
         return Some(Edit::new(last.span, text, rule));
     }
@@ -177,7 +169,7 @@ fn rename_one(
                 return Some(Edit::new(Span::new(seg.span.lo, last.span.hi), text, rule));
             }
             let text = match cx.name_for(module, new) {
-                Written::Bare(name) => name,
+                Spelling::InScope(name) => name,
                 _ => cx.full_path(module, new),
             };
             Some(Edit::new(Span::new(path.span.lo, last.span.hi), text, rule))

@@ -325,17 +325,9 @@ impl World {
                     self.merge_items(child, file, it.items.as_deref().unwrap_or(&[]));
                 }
                 (ItemKind::Use(it), _) => {
-                    let (names, globs) = brought(it, &item.vis, file);
-                    for (name, entry) in names {
-                        if !present.contains(&name) {
-                            self.mods[module]
-                                .entries
-                                .entry(name)
-                                .or_default()
-                                .push(entry);
-                        }
-                    }
-                    self.mods[module].globs.extend(globs);
+                    self.add_use(module, it, &item.vis, file, &|name| {
+                        !present.iter().any(|known| known == name)
+                    });
                 }
                 (ItemKind::Impl(_), _) => self.add_item(module, file, item, "", "", None),
                 (_, Some((name, _))) if !present.contains(&name.to_owned()) => {
@@ -367,6 +359,23 @@ impl World {
         }
     }
 
+    /// Enters what a `use` brings, but for names that are not wanted.
+    fn add_use(
+        &mut self,
+        module: ModId,
+        it: &UseItem,
+        vis: &Vis,
+        file: FileId,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) {
+        let (names, globs) = brought(it, vis, file);
+        let module = &mut self.mods[module];
+        for (name, entry) in names.into_iter().filter(|(name, _)| is_wanted(name)) {
+            module.entries.entry(name).or_default().push(entry);
+        }
+        module.globs.extend(globs);
+    }
+
     fn add_items(
         &mut self,
         module: ModId,
@@ -395,15 +404,7 @@ impl World {
         let span = item.span;
         match &item.kind {
             ItemKind::Use(it) => {
-                let (names, globs) = brought(it, &item.vis, file);
-                for (name, entry) in names {
-                    self.mods[module]
-                        .entries
-                        .entry(name)
-                        .or_default()
-                        .push(entry);
-                }
-                self.mods[module].globs.extend(globs);
+                self.add_use(module, it, &item.vis, file, &|_| true);
             }
             ItemKind::ExternCrate { krate, .. } => {
                 let Some((name, _)) = item_name(item) else {
