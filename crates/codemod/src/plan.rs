@@ -8,6 +8,7 @@ mod exhaust;
 mod folded;
 mod manifests;
 mod records;
+mod shared;
 mod sources;
 mod variants;
 
@@ -280,7 +281,7 @@ fn open<'w>(world: &'w World, rules: &'w Rules, found: &sources::Sources<'_>) ->
 
 /// Rewrites, then deletes what that leaves without a use. What was deleted.
 fn fold(session: &mut Session<'_>) -> Result<Vec<delete::Deleted>, PlanError> {
-    let befores = rewrite(session)?;
+    let mut befores = rewrite(session)?;
     let mut deleted = Vec::new();
     // Deletions leave things unused, and what is unused may have held up a deletion.
     loop {
@@ -289,7 +290,8 @@ fn fold(session: &mut Session<'_>) -> Result<Vec<delete::Deleted>, PlanError> {
         deleted.extend(gone);
         let mods = delete::orphaned_mods(session)?;
         let tidied = tidy_all(session, &befores, &mut deleted)?;
-        if none && !mods && !tidied {
+        let shared = shared::items(session, &mut befores, &mut deleted)?;
+        if none && !mods && !tidied && !shared {
             break;
         }
     }

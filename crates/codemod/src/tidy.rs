@@ -338,32 +338,15 @@ fn private_uses(cx: &Cx<'_>, item: &Item) -> usize {
         .unwrap_or(0)
 }
 
+/// An item that may go: the edit, what it is, and where it begins.
+pub type Goes = (EditGroup, String, usize);
+
 /// Private items that nothing uses any more; with the names, for the report.
-pub fn items(
-    cx: &Cx<'_>,
-    before: &Before,
-    used_in_children: &dyn Fn(&str) -> bool,
-) -> Vec<(EditGroup, String, usize)> {
+pub fn items(cx: &Cx<'_>, before: &Before, used_in_children: &dyn Fn(&str) -> bool) -> Vec<Goes> {
     let mut out = Vec::new();
     for (item, outer) in &cx.nodes.items {
         let Some(name) = &item.name else { continue };
-        // Trait methods are called through the trait.
-        let of_trait = outer.is_some_and(|outer| match &outer.kind {
-            ItemKind::Impl(it) => it.of_trait.is_some(),
-            ItemKind::Trait(_) => true,
-            _ => false,
-        });
-        if of_trait || item.vis != Vis::Private || cx.is_frozen(item.span) {
-            continue;
-        }
-        let entry = item.attrs.iter().any(|attr| {
-            !attr.is_doc
-                && !matches!(
-                    attr.path.as_str(),
-                    "inline" | "allow" | "expect" | "must_use" | "cfg" | "derive"
-                )
-        });
-        if entry || name.text == "main" || !may_go(item) {
+        if item.vis != Vis::Private || !is_nobodys(cx, item, *outer) {
             continue;
         }
         let was = cx
@@ -371,21 +354,82 @@ pub fn items(
             .exact_origin(name.span.lo)
             .is_some_and(|origin| before.items.contains(&origin));
         if was && private_uses(cx, item) == 0 && !used_in_children(&name.text) {
-            let kind = match &item.kind {
-                ItemKind::Fn(_) => "function",
-                ItemKind::Const { .. } => "constant",
-                ItemKind::Struct(_) => "struct",
-                _ => "type",
-            };
-            let span = with_comments(cx.text, item_extent(cx.text, item.span));
-            out.push((
-                EditGroup::one(Edit::new(span, "", RULE)),
-                format!("{kind} `{}`", name.text),
-                item.span.lo,
-            ));
+            out.push(going(cx, item, &name.text));
         }
     }
     out
+}
+
+/// An item that other modules of its crate see.
+#[derive(Debug)]
+pub struct Shared {
+    pub name: String,
+    /// Now, and as it was.
+    pub span: Span,
+    pub origin: Span,
+    pub goes: Goes,
+}
+
+/// Items with one of these names that other modules see and other crates do not: `pub(crate)` and its like.
+///
+/// `is_program`: of a crate that no other can use, all of them.
+pub fn shared(cx: &Cx<'_>, is_program: bool, names: &HashSet<String>) -> Vec<Shared> {
+    let mut out = Vec::new();
+    for (item, outer) in &cx.nodes.items {
+        let Some(name) = &item.name else { continue };
+        let is_shared = match &item.vis {
+            Vis::Restricted(_) => true,
+            Vis::Public => is_program,
+            Vis::Private => false,
+        };
+        if is_shared
+            && names.contains(&name.text)
+            && is_nobodys(cx, item, *outer)
+            && cx.rope.exact_origin(name.span.lo).is_some()
+        {
+            out.push(Shared {
+                name: name.text.clone(),
+                span: item.span,
+                origin: cx.rope.origin_span(item.span),
+                goes: going(cx, item, &name.text),
+            });
+        }
+    }
+    out
+}
+
+/// Whether an item is only used by its name: nothing calls it on its own.
+fn is_nobodys(cx: &Cx<'_>, item: &Item, outer: Option<&Item>) -> bool {
+    // Trait methods are called through the trait.
+    let of_trait = outer.is_some_and(|outer| match &outer.kind {
+        ItemKind::Impl(it) => it.of_trait.is_some(),
+        ItemKind::Trait(_) => true,
+        _ => false,
+    });
+    let entry = item.attrs.iter().any(|attr| {
+        !attr.is_doc
+            && !matches!(
+                attr.path.as_str(),
+                "inline" | "allow" | "expect" | "must_use" | "cfg" | "derive"
+            )
+    });
+    let is_main = item.name.as_ref().is_some_and(|name| name.text == "main");
+    !of_trait && !entry && !is_main && may_go(item) && !cx.is_frozen(item.span)
+}
+
+fn going(cx: &Cx<'_>, item: &Item, name: &str) -> Goes {
+    let kind = match &item.kind {
+        ItemKind::Fn(_) => "function",
+        ItemKind::Const { .. } => "constant",
+        ItemKind::Struct(_) => "struct",
+        _ => "type",
+    };
+    let span = with_comments(cx.text, item_extent(cx.text, item.span));
+    (
+        EditGroup::one(Edit::new(span, "", RULE)),
+        format!("{kind} `{name}`"),
+        item.span.lo,
+    )
 }
 
 /// An item's lines with the comment lines directly above them.

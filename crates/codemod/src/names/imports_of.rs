@@ -325,6 +325,7 @@ fn scope_edits(
         }
     }
     let mut ops: Vec<Vec<(Leaf, Op)>> = vec![vec![]; scope.items.len()];
+    let n_out = out.len();
     for (at, leaf) in &all_leaves {
         let res = match resolve(leaf, Ns::Type) {
             Res::Unknown => resolve(leaf, Ns::Value),
@@ -493,6 +494,14 @@ fn scope_edits(
     }
     for (at, item) in scope.items.iter().enumerate() {
         if ops[at].iter().all(|(_, op)| *op == Op::Keep) {
+            continue;
+        }
+        // A group that would be left with one name and loses its braces, while another joins it: first the other.
+        let n_left = ops[at].iter().filter(|(_, op)| *op != Op::Remove).count();
+        let is_joined = out[n_out..]
+            .iter()
+            .any(|group| group.edits.iter().any(|edit| item.span.contains(edit.span)));
+        if n_left == 1 && is_joined {
             continue;
         }
         item_edits(cx, item, &ops[at], out);

@@ -34,7 +34,7 @@ pub struct Suite {
 pub static GPU: Suite = Suite {
     id: support::MIGRATION,
     migrations: &support::GPU_REPLAY,
-    least_cases: 152,
+    least_cases: 154,
     manifest,
     family: Family::Replay,
 };
