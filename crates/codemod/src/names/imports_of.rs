@@ -722,11 +722,30 @@ fn bare_uses(cx: &Cx<'_>, scope: &UseScope<'_>, name: &str) -> bool {
         .chain(scope.holes.iter().copied())
         .chain(quoted(cx))
         .collect();
-    cx.file.idents.iter().any(|ident| {
+    // A comment may stand between the colons and the name.
+    let is_behind_colons = |at: usize| {
+        let ident = &cx.file.idents[at];
+        let lo = at
+            .checked_sub(1)
+            .map_or(0, |before| cx.file.idents[before].span.hi);
+        let room = Span::new(lo, ident.span.lo);
+        let has_string = cx.file.strings.iter().any(|string| string.overlaps(room));
+        let mut before = &cx.text[lo..room.hi];
+        if !has_string {
+            for comment in trivia::comments(cx.text, room).iter().rev() {
+                if lo + before.trim_end().len() != comment.span.hi {
+                    break;
+                }
+                before = &cx.text[lo..comment.span.lo];
+            }
+        }
+        before.trim_end().ends_with("::")
+    };
+    cx.file.idents.iter().enumerate().any(|(at, ident)| {
         ident.text == name
             && scope.region.contains(ident.span)
             && !without.iter().any(|span| span.contains(ident.span))
-            && !cx.text[..ident.span.lo].trim_end().ends_with("::")
+            && !is_behind_colons(at)
     })
 }
 

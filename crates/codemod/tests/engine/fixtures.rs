@@ -34,7 +34,7 @@ pub struct Suite {
 pub static GPU: Suite = Suite {
     id: support::MIGRATION,
     migrations: &support::GPU_REPLAY,
-    least_cases: 154,
+    least_cases: 155,
     manifest,
     family: Family::Replay,
 };
