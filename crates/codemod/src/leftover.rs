@@ -564,7 +564,7 @@ impl<'a> Cx<'a> {
     }
 
     /// Whether the type has a field of this name that can be named here.
-    fn sees_field(&self, ty: &Type, name: &str, expr: &Expr) -> bool {
+    pub(crate) fn sees_field(&self, ty: &Type, name: &str, expr: &Expr) -> bool {
         let Some(hit) = self.world.field(ty, name) else {
             return false;
         };
@@ -581,7 +581,7 @@ impl<'a> Cx<'a> {
             || module.is_some_and(|module| self.world.is_descendant(module, def.module))
     }
 
-    fn is_type(&self, ty: &Type, def: usize) -> bool {
+    pub(crate) fn is_type(&self, ty: &Type, def: usize) -> bool {
         self.world
             .autoderef(ty)
             .iter()

@@ -192,7 +192,11 @@ impl<'a> Cx<'a> {
         match &expr.kind {
             ExprKind::Paren(inner) => self.eval(inner),
             ExprKind::Field { base, member, .. } => {
-                let Retired::Wrapper(rule) = self.retired(self.an.ty(base))? else {
+                let ty = self.an.ty(base);
+                let found = self
+                    .retired(ty)
+                    .or_else(|| self.lost_field(expr, ty, &member.text));
+                let Retired::Wrapper(rule) = found? else {
                     return None;
                 };
                 if member.text == rule.spec.payload && self.taken_before(expr) {
@@ -236,6 +240,30 @@ impl<'a> Cx<'a> {
             },
             _ => None,
         }
+    }
+
+    /// In a branch that is half migrated the old type's field may be named on a value that has the new type already.
+    fn lost_field(&self, expr: &Expr, ty: &Type, name: &str) -> Option<Retired<'a>> {
+        let mut wrappers = self.rules.wrappers.iter();
+        let rule =
+            wrappers.find(|rule| rule.spec.payload == name && self.is_type(ty, rule.becomes))?;
+        (!self.sees_field(ty, name, expr)).then_some(Retired::Wrapper(rule))
+    }
+
+    /// The same for a method.
+    fn lost_method(&self, expr: &Expr, ty: &Type, name: &str) -> Option<Retired<'a>> {
+        if self.an.methods.contains_key(&expr.id) {
+            return None;
+        }
+        let found = self.rules.retired_types().find(|retired| {
+            let (always, some) = match retired {
+                Retired::Enum(rule) => (&rule.spec.always, Some(&rule.spec.some)),
+                Retired::Wrapper(rule) => (&rule.spec.always, None),
+            };
+            (always.contains_key(name) || some.is_some_and(|some| some.contains_key(name)))
+                && self.is_type(ty, retired.becomes())
+        })?;
+        Some(found)
     }
 
     /// A method of a retired type, named by path: what it answers.
@@ -296,7 +324,9 @@ impl<'a> Cx<'a> {
         args: &'a [Expr],
     ) -> Option<Red> {
         // Accessors and answers of the retired types themselves.
-        if let Some(retired) = self.retired(self.an.ty(recv)) {
+        let recv_ty = self.an.ty(recv);
+        let lost = || self.lost_method(expr, recv_ty, method);
+        if let Some(retired) = self.retired(recv_ty).or_else(lost) {
             let (always, some) = match &retired {
                 Retired::Enum(rule) => (&rule.spec.always, Some(&rule.spec.some)),
                 Retired::Wrapper(rule) => (&rule.spec.always, None),
