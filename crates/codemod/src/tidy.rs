@@ -467,6 +467,11 @@ pub fn with_comments(text: &str, span: Span) -> Span {
         if two {
             return Span::new(lo, crate::syntax::trivia::next_line(text, span.hi));
         }
+        // At the end of what holds it, the one above has nothing to set apart.
+        let below = text[span.hi..crate::syntax::trivia::line_end(text, span.hi)].trim();
+        if above.is_empty() && lo > 0 && (below.starts_with('}') || span.hi >= text.len()) {
+            lo = line_start(text, lo - 1);
+        }
     }
     Span::new(lo, span.hi)
 }
