@@ -297,6 +297,13 @@ fn scope_edits(
         !scope.is_block && (seen_inside.contains(name) || used_elsewhere(scope.module, name))
     };
     let used_now = |name: &str| now.contains_key(name) || used_outside(name);
+    // As `was` was counted.
+    let mut now_with_inside = now.clone();
+    if !scope.is_block {
+        for name in &seen_inside {
+            *now_with_inside.entry((*name).to_owned()).or_insert(0) += 1;
+        }
+    }
     let resolve = |leaf: &Leaf, ns: Ns| {
         let segs: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
         let from = Scope {
@@ -439,7 +446,7 @@ fn scope_edits(
                     !is_pub && !leaf.has_cfg && !scope.is_block && scope.holes.is_empty();
                 let lost = is_plain
                     && glob_brings(cx, scope, *target, was)
-                    && !glob_brings(cx, scope, *target, now);
+                    && !glob_brings(cx, scope, *target, &now_with_inside);
                 if lost && !used_elsewhere(scope.module, "") {
                     Op::Remove
                 } else {
@@ -456,7 +463,7 @@ fn scope_edits(
                 };
                 let is_plain = !is_pub && !leaf.has_cfg && scope.holes.is_empty();
                 let is_taken_from_here = used_elsewhere(scope.module, &leaf.name);
-                if is_plain && uses(was) && !uses(now) && !is_taken_from_here {
+                if is_plain && uses(was) && !uses(&now_with_inside) && !is_taken_from_here {
                     Op::Remove
                 } else {
                     Op::Keep
@@ -612,18 +619,26 @@ fn names_seen_inside<'f>(
     scope: &UseScope<'_>,
     all: &[UseScope<'_>],
 ) -> HashSet<&'f str> {
+    let inner: Vec<&UseScope<'_>> = all
+        .iter()
+        .filter(|inner| {
+            scope.region.contains(inner.region) && inner.region != scope.region && !inner.is_block
+        })
+        .collect();
+    // Of a module further in: what this one says of its own parent is not taken from here.
     let mut names: HashSet<&'f str> = cx
         .text
         .match_indices("super::")
+        .filter(|(at, head)| {
+            let head = Span::new(*at, at + head.len());
+            inner.iter().any(|inner| inner.region.contains(head))
+        })
         .map(|(at, head)| {
             let rest = &cx.text[at + head.len()..];
             let end = rest.find(|c: char| c != '_' && !c.is_alphanumeric());
             &rest[..end.unwrap_or(rest.len())]
         })
         .collect();
-    let inner = all.iter().filter(|inner| {
-        scope.region.contains(inner.region) && inner.region != scope.region && !inner.is_block
-    });
     for inner in inner {
         let from_above = inner
             .items

@@ -881,6 +881,14 @@ impl<'a> Cx<'a> {
                 let is_end = at + 1 == outer.stmts.len()
                     && matches!(stmt.kind, StmtKind::Expr { semi: false, .. })
                     && stmt.attrs.is_empty();
+                // It stood behind the same statement, whatever is said in between.
+                let behind = match at.checked_sub(1) {
+                    Some(before) => outer.stmts[before].span.hi - 1,
+                    None => outer.span.lo,
+                };
+                if self.is_as_it_was(Span::new(behind, expr.span.lo + 1)) {
+                    return None;
+                }
                 (
                     is_end,
                     is_end && trivia::starts_line(self.text, stmt.span.lo),

@@ -174,8 +174,103 @@ impl<'t> Lower<'t> {
             .map_or(self.text.len(), |(at, _)| start + at)
     }
 
+    /// `syn` prints a node to find its first and its last token, which for items with bodies below each other is most of what
+    /// parsing takes: those are told by their parts.
     fn of(&self, node: &impl Spanned) -> Span {
         self.span(node.span())
+    }
+
+    /// `rest`, with what may stand in front of it: the first of what is there begins it.
+    fn behind(
+        &self,
+        attrs: &[syn::Attribute],
+        vis: &syn::Visibility,
+        modifiers: impl IntoIterator<Item = Option<proc_macro2::Span>>,
+        rest: Span,
+    ) -> Span {
+        let attr = attrs
+            .iter()
+            .find(|attr| matches!(attr.style, syn::AttrStyle::Outer))
+            .map(|attr| attr.pound_token.span);
+        let vis = match vis {
+            syn::Visibility::Public(token) => Some(token.span),
+            syn::Visibility::Restricted(vis) => Some(vis.pub_token.span),
+            syn::Visibility::Inherited => None,
+        };
+        [attr, vis]
+            .into_iter()
+            .chain(modifiers)
+            .flatten()
+            .next()
+            .map_or(rest, |first| self.span(first).to(rest))
+    }
+
+    fn braces(&self, brace: &syn::token::Brace) -> Span {
+        self.span(brace.span.open())
+            .to(self.span(brace.span.close()))
+    }
+
+    fn item_span(&self, item: &syn::Item) -> Span {
+        let span = match item {
+            syn::Item::Fn(it) => {
+                let modifier = it.modifiers.defaultness.map(|token| token.span);
+                let rest = self.of(&it.sig).to(self.braces(&it.block.brace_token));
+                self.behind(&it.attrs, &it.vis, [modifier], rest)
+            }
+            syn::Item::Impl(it) => {
+                let modifiers = [
+                    it.modifiers.defaultness.map(|token| token.span),
+                    it.unsafety.map(|token| token.span),
+                ];
+                let rest = self.of(&it.impl_token).to(self.braces(&it.brace_token));
+                self.behind(&it.attrs, &syn::Visibility::Inherited, modifiers, rest)
+            }
+            syn::Item::Mod(it) => {
+                let unsafety = it.unsafety.map(|token| token.span);
+                let end = match (&it.content, &it.semi) {
+                    (Some((brace, _)), _) => self.braces(brace),
+                    (None, Some(semi)) => self.of(semi),
+                    (None, None) => return self.of(item),
+                };
+                let rest = self.of(&it.mod_token).to(end);
+                self.behind(&it.attrs, &it.vis, [unsafety], rest)
+            }
+            syn::Item::Trait(it) => {
+                let modifiers = [
+                    it.unsafety.map(|token| token.span),
+                    it.modifiers.auto_token.map(|token| token.span),
+                ];
+                let rest = self.of(&it.trait_token).to(self.braces(&it.brace_token));
+                self.behind(&it.attrs, &it.vis, modifiers, rest)
+            }
+            _ => return self.of(item),
+        };
+        debug_assert_eq!(span, self.of(item));
+        span
+    }
+
+    fn trait_item_span(&self, item: &syn::TraitItem) -> Span {
+        let syn::TraitItem::Fn(it) = item else {
+            return self.of(item);
+        };
+        let Some(body) = &it.default else {
+            return self.of(item);
+        };
+        let rest = self.of(&it.sig).to(self.braces(&body.brace_token));
+        let span = self.behind(&it.attrs, &syn::Visibility::Inherited, [], rest);
+        debug_assert_eq!(span, self.of(item));
+        span
+    }
+
+    fn impl_item_span(&self, item: &syn::ImplItem) -> Span {
+        let syn::ImplItem::Fn(it) = item else {
+            return self.of(item);
+        };
+        let modifier = it.modifiers.defaultness.map(|token| token.span);
+        let rest = self.of(&it.sig).to(self.braces(&it.block.brace_token));
+        let span = self.behind(&it.attrs, &it.vis, [modifier], rest);
+        debug_assert_eq!(span, self.of(item));
+        span
     }
 
     fn name(&mut self, ident: &proc_macro2::Ident) -> Name {
@@ -233,7 +328,7 @@ impl<'t> Lower<'t> {
 
     fn item(&mut self, item: &syn::Item) -> Item {
         use syn::Item as I;
-        let span = self.of(item);
+        let span = self.item_span(item);
         let private = Vis::Private;
         let (attrs, vis, name, kind) = match item {
             I::Use(it) => {
@@ -469,7 +564,7 @@ impl<'t> Lower<'t> {
 
     fn trait_item(&mut self, item: &syn::TraitItem) -> Item {
         use syn::TraitItem as T;
-        let span = self.of(item);
+        let span = self.trait_item_span(item);
         let vis = Vis::Public;
         let (attrs, name, kind) = match item {
             T::Fn(it) => {
@@ -522,7 +617,7 @@ impl<'t> Lower<'t> {
 
     fn impl_item(&mut self, item: &syn::ImplItem) -> Item {
         use syn::ImplItem as T;
-        let span = self.of(item);
+        let span = self.impl_item_span(item);
         let (attrs, vis, name, kind) = match item {
             T::Fn(it) => {
                 let name = self.name(&it.sig.ident);
