@@ -36,21 +36,8 @@ impl Chosen {
             Some(Some(_)) => "declined in part; another run offers the rest",
             Some(None) => return None,
         };
-        Some(Record {
-            kind: RecordKind::Note,
-            rule: DECLINED_RULE.to_owned(),
-            file: path.to_owned(),
-            line: 1,
-            column: 1,
-            line_after: None,
-            byte_start: 0,
-            byte_end: 0,
-            source: String::new(),
-            before: None,
-            after: None,
-            reason: reason.to_owned(),
-            suggestion: None,
-        })
+        let note = RecordKind::Note;
+        Some(Record::about_file(note, DECLINED_RULE, path, reason))
     }
 
     /// Whether a record still speaks of something that happens.

@@ -194,13 +194,7 @@ fn over(
     extra.extend(upgraded(&mut session, &mut deleted)?);
     let mut notes: Vec<(usize, Leftover)> = kept;
     for at in 0..session.works.len() {
-        let work = &session.works[at];
-        if work.keep
-            || !work.hit
-            || work.refused.is_some()
-            || work.deleted
-            || is_deleted_module(&session, at)
-        {
+        if !takes_part(&session, at) {
             continue;
         }
         let said = docs::follow(&mut session, at)?;
@@ -719,6 +713,16 @@ fn rewrite(session: &mut Session<'_>) -> Result<HashMap<usize, tidy::Before>, Pl
     Ok(befores)
 }
 
+/// Whether a file is one that this run changes, and still there.
+fn takes_part(session: &Session<'_>, at: usize) -> bool {
+    let work = &session.works[at];
+    work.hit
+        && !work.deleted
+        && !work.keep
+        && work.refused.is_none()
+        && !is_deleted_module(session, at)
+}
+
 fn is_deleted_module(session: &Session<'_>, at: usize) -> bool {
     let work = &session.works[at];
     !work.contexts.is_empty()
@@ -932,12 +936,7 @@ fn made_empty(session: &Session<'_>) -> Vec<(usize, Leftover)> {
         let Some(&context) = work.contexts.first() else {
             continue;
         };
-        if !work.hit
-            || work.deleted
-            || work.keep
-            || work.refused.is_some()
-            || is_deleted_module(session, at)
-        {
+        if !takes_part(session, at) {
             continue;
         }
         let found = session.view(at, context, |cx| {
@@ -959,13 +958,7 @@ fn kept_on_purpose(session: &Session<'_>) -> Vec<(usize, Leftover)> {
         let Some(&context) = work.contexts.first() else {
             continue;
         };
-        if !work.hit
-            || work.deleted
-            || work.keep
-            || work.refused.is_some()
-            || !work.rope.text().contains("migrate: keep")
-            || is_deleted_module(session, at)
-        {
+        if !takes_part(session, at) || !work.rope.text().contains("migrate: keep") {
             continue;
         }
         let found = session.view(at, context, |cx| {

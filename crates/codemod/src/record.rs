@@ -48,6 +48,25 @@ pub struct Record {
 }
 
 impl Record {
+    /// What is said of a file as a whole.
+    pub fn about_file(kind: RecordKind, rule: &str, file: &str, reason: impl Into<String>) -> Self {
+        Record {
+            kind,
+            rule: rule.to_owned(),
+            file: file.to_owned(),
+            line: 1,
+            column: 1,
+            line_after: None,
+            byte_start: 0,
+            byte_end: 0,
+            source: String::new(),
+            before: None,
+            after: None,
+            reason: reason.into(),
+            suggestion: None,
+        }
+    }
+
     /// Order of the report: by path, then by position, then by what it is.
     pub fn sort_key(&self) -> (&str, usize, usize, RecordKind, &str) {
         (

@@ -132,19 +132,8 @@ fn about_manifest(
     suggestion: Option<&str>,
 ) -> Record {
     Record {
-        kind,
-        rule: VERIFY_RULE.to_owned(),
-        file: file.to_owned(),
-        line: 1,
-        column: 1,
-        line_after: None,
-        byte_start: 0,
-        byte_end: 0,
-        source: String::new(),
-        before: None,
-        after: None,
-        reason,
         suggestion: suggestion.map(str::to_owned),
+        ..Record::about_file(kind, VERIFY_RULE, file, reason)
     }
 }
 

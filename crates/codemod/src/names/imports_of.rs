@@ -286,12 +286,7 @@ fn scope_edits(
 ) {
     let world = cx.world;
     let rules = cx.rules;
-    let inner_scopes: Vec<&UseScope<'_>> = all
-        .iter()
-        .filter(|inner| {
-            scope.region.contains(inner.region) && inner.region != scope.region && !inner.is_block
-        })
-        .collect();
+    let inner_scopes = inner_modules(scope, all);
     let seen_inside = names_seen_inside(cx, scope, all);
     let used_outside = |name: &str| {
         !scope.is_block && (seen_inside.contains(name) || used_elsewhere(scope.module, name))
@@ -300,9 +295,7 @@ fn scope_edits(
     // As `was` was counted.
     let mut now_with_inside = now.clone();
     if !scope.is_block {
-        for name in &seen_inside {
-            *now_with_inside.entry((*name).to_owned()).or_insert(0) += 1;
-        }
+        add_seen_inside(&mut now_with_inside, &seen_inside);
     }
     let resolve = |leaf: &Leaf, ns: Ns| {
         let segs: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
@@ -612,6 +605,22 @@ fn is_retired_leaf(cx: &Cx<'_>, module: ModId, leaf: &Leaf) -> bool {
         }
 }
 
+/// The modules inside of a scope.
+fn inner_modules<'s, 'f>(scope: &UseScope<'_>, all: &'s [UseScope<'f>]) -> Vec<&'s UseScope<'f>> {
+    all.iter()
+        .filter(|inner| {
+            scope.region.contains(inner.region) && inner.region != scope.region && !inner.is_block
+        })
+        .collect()
+}
+
+/// Counts what inner modules take from a scope as used there.
+fn add_seen_inside(counts: &mut Counts, names: &HashSet<&str>) {
+    for name in names {
+        *counts.entry((*name).to_owned()).or_insert(0) += 1;
+    }
+}
+
 /// The names that modules inside of this one take from it, as far as texts tell: all that stand in one with
 /// `use super::*`, and what is written behind `super::`.
 fn names_seen_inside<'f>(
@@ -619,12 +628,7 @@ fn names_seen_inside<'f>(
     scope: &UseScope<'_>,
     all: &[UseScope<'_>],
 ) -> HashSet<&'f str> {
-    let inner: Vec<&UseScope<'_>> = all
-        .iter()
-        .filter(|inner| {
-            scope.region.contains(inner.region) && inner.region != scope.region && !inner.is_block
-        })
-        .collect();
+    let inner = inner_modules(scope, all);
     // Of a module further in: what this one says of its own parent is not taken from here.
     let mut names: HashSet<&'f str> = cx
         .text
@@ -1406,9 +1410,7 @@ pub fn usage(cx: &Cx<'_>, module: ModId) -> (HashMap<ModId, Counts>, Vec<Counts>
             .collect();
         let mut counts = count_idents(cx.file, scope.region, &without);
         if !scope.is_block {
-            for name in names_seen_inside(cx, scope, &all) {
-                *counts.entry(name.to_owned()).or_insert(0) += 1;
-            }
+            add_seen_inside(&mut counts, &names_seen_inside(cx, scope, &all));
         }
         if scope.is_block {
             blocks.push(counts);

@@ -540,19 +540,8 @@ fn read_into<'b>(path: &std::path::Path, bytes: &'b mut Vec<u8>) -> std::io::Res
 
 pub fn file_record(kind: RecordKind, path: &str, reason: &str, suggestion: Option<&str>) -> Record {
     Record {
-        kind,
-        rule: "file".into(),
-        file: path.to_owned(),
-        line: 1,
-        column: 1,
-        line_after: None,
-        byte_start: 0,
-        byte_end: 0,
-        source: String::new(),
-        before: None,
-        after: None,
-        reason: reason.to_owned(),
         suggestion: suggestion.map(str::to_owned),
+        ..Record::about_file(kind, "file", path, reason)
     }
 }
 

@@ -359,10 +359,7 @@ impl<'t> Lower<'t> {
                         },
                         _ => None,
                     });
-                let braces = it.content.as_ref().map(|(brace, _)| {
-                    self.span(brace.span.open())
-                        .to(self.span(brace.span.close()))
-                });
+                let braces = it.content.as_ref().map(|(brace, _)| self.braces(brace));
                 let items = it
                     .content
                     .as_ref()
@@ -458,9 +455,7 @@ impl<'t> Lower<'t> {
                     of_trait: it.trait_.as_ref().map(|(path, _)| self.path(path, None)),
                     self_ty: self.ty(&it.self_ty),
                     items: it.items.iter().map(|item| self.impl_item(item)).collect(),
-                    braces: self
-                        .span(it.brace_token.span.open())
-                        .to(self.span(it.brace_token.span.close())),
+                    braces: self.braces(&it.brace_token),
                 };
                 (self.attrs(&it.attrs), private, None, ItemKind::Impl(kind))
             }
@@ -696,10 +691,7 @@ impl<'t> Lower<'t> {
 
     fn delimiters(&mut self, fields: &syn::Fields) -> Option<Span> {
         match fields {
-            syn::Fields::Named(it) => Some(
-                self.span(it.brace_token.span.open())
-                    .to(self.span(it.brace_token.span.close())),
-            ),
+            syn::Fields::Named(it) => Some(self.braces(&it.brace_token)),
             syn::Fields::Unnamed(it) => Some(
                 self.span(it.paren_token.span.open())
                     .to(self.span(it.paren_token.span.close())),
@@ -1013,9 +1005,7 @@ impl<'t> Lower<'t> {
     // --- statements and expressions
 
     fn block(&mut self, block: &syn::Block) -> Block {
-        let span = self
-            .span(block.brace_token.span.open())
-            .to(self.span(block.brace_token.span.close()));
+        let span = self.braces(&block.brace_token);
         let stmts = block
             .stmts
             .iter()
