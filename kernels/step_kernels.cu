@@ -716,6 +716,47 @@ extern "C" __global__ void round_to_bf16(const float* from, u16* to, u32 count) 
     if (at < count) to[at] = bf16_from_f32(from[at]);
 }
 
+// Weights as fused_step_tf32 takes them: rounded to tf32, four to a lane as wgmma wants its A operand in registers.
+// A part is a matrix A [units][k], element (u, c) at from[u * unit_step + c * k_step]; units behind its end are zero. It is cut into
+// fragments of 16 units and 8 k; lane 4 g + t of a fragment holds units 2 g, 2 g + 1 at c = t, then both at c = t + 4. The
+// fragments of `side` blocks of units for one step of k lie side by side, then those of the next step.
+//   from f32 in;   to [side * ceil(units / 16 / side)][k / 8][32][4] f32 out
+// Launch: block 256, grid (ceil(lanes of the largest part / 256), parts).   Needs: k a multiple of 8.
+struct FragmentPart {
+    const float* from;
+    float* to;
+    u32 units, k, unit_step, k_step;
+    u32 lanes;   // 32 for each fragment
+    u32 side;
+};
+constexpr int FRAGMENT_PARTS = 11;
+struct FragmentPlan {
+    FragmentPart parts[FRAGMENT_PARTS];
+};
+static_assert(sizeof(FragmentPlan) == 11 * 40, "launch/fused_tf32.rs lays it out so");
+
+// The nearest f32 with 10 bits of mantissa, ties to even; NaN stays NaN.
+__device__ __forceinline__ float tf32_from_f32(float value) {
+    const u32 bits = (u32)__float_as_int(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return value;
+    return __int_as_float((int)((bits + 0xfffu + ((bits >> 13) & 1u)) & ~0x1fffu));
+}
+
+extern "C" __global__ void weight_fragments(const FragmentPlan plan) {
+    const FragmentPart& part = plan.parts[blockIdx.y];
+    const u32 at = blockIdx.x * 256u + threadIdx.x;
+    if (at >= part.lanes) return;
+    const u32 lane = at & 31u, fragment = at >> 5, steps = part.k / 8u;
+    const u32 block = fragment / (steps * part.side) * part.side + fragment % part.side, step = fragment / part.side % steps;
+    const u32 unit = block * 16u + (lane >> 2) * 2u, column = step * 8u + (lane & 3u);
+    float v[4];
+    for (u32 i = 0; i < 4; ++i) {
+        const u32 u = unit + (i & 1u), c = column + (i >> 1) * 4u;
+        v[i] = u < part.units ? tf32_from_f32(part.from[(u64)u * part.unit_step + (u64)c * part.k_step]) : 0.0f;
+    }
+    ((float4*)part.to)[at] = make_float4(v[0], v[1], v[2], v[3]);
+}
+
 // ----------------------------------------------------------------------------------------------------------------- acting
 
 // Q values from the last layer's outputs: Q(s, a) = V(s) + A(s, a) - mean over actions of A(s, .).

@@ -7,6 +7,7 @@ use crate::problem::{Random, close, equal};
 pub const TESTS: &[Test] = &[
     ("bf16_states_are_padded_and_widened", bf16_states),
     ("q_values_are_dueling", q_values),
+    ("weights_lie_as_wgmma_takes_them", fragments),
 ];
 
 fn bf16_states(driver: &Driver) -> Result<(), String> {
@@ -108,6 +109,62 @@ fn q_values(driver: &Driver) -> Result<(), String> {
             .map(|word| f32::from_ne_bytes(word.try_into().unwrap()))
             .collect();
         close("q values", &got, &expected, 1e-6)?;
+    }
+    Ok(())
+}
+
+/// Each element of A is where the fragment layout of wgmma's operand in registers (PTX ISA, `.m64nNk8`) has it: in its
+/// own lane and register, once; units are pairs of rows g and g + 8.
+fn fragments(driver: &Driver) -> Result<(), String> {
+    for (units, k, side) in [(96usize, 80, 3), (48, 24, 3), (48, 16, 1), (40, 8, 1)] {
+        let mut random = Random(units as u64);
+        let mut matrix: Vec<f32> = (0..units * k).map(|_| random.signed()).collect();
+        matrix[0] = f32::NAN;
+        matrix[1] = f32::INFINITY;
+        // Halfway between two values of 10 bits: to the even one.
+        matrix[2] = f32::from_bits(0x3f80_1000);
+        matrix[3] = f32::from_bits(0x3f80_3000);
+        let rounded = |value: f32| {
+            let below = f32::from_bits(value.to_bits() & !0x1fff);
+            let above = f32::from_bits((value.to_bits() & !0x1fff) + 0x2000);
+            let (down, up) = (value - below, above - value);
+            let even = value.to_bits() & 0x2000 == 0;
+            match down.abs().partial_cmp(&up.abs()) {
+                _ if !value.is_finite() => value,
+                Some(std::cmp::Ordering::Greater) => above,
+                Some(std::cmp::Ordering::Equal) if !even => above,
+                _ => below,
+            }
+        };
+        let steps = k / 8;
+        let blocks = units.div_ceil(16 * side) * side;
+        let mut expected = vec![0f32; blocks * steps * 128];
+        for unit in 0..units {
+            for column in 0..k {
+                let (block, step) = (unit / 16, column / 8);
+                let fragment = (block / side * steps + step) * side + block % side;
+                let lane = unit % 16 / 2 * 4 + column % 4;
+                let register = column % 8 / 4 * 2 + unit % 2;
+                expected[(fragment * 32 + lane) * 4 + register] =
+                    rounded(matrix[unit * k + column]);
+            }
+        }
+        let expected: Vec<u8> = expected
+            .iter()
+            .flat_map(|value| value.to_ne_bytes())
+            .collect();
+        let input: Vec<u8> = matrix
+            .iter()
+            .flat_map(|value| value.to_ne_bytes())
+            .collect();
+        let sizes = [units, k, side].map(|size| size.to_string());
+        let mut arguments = vec!["fragments"];
+        arguments.extend(sizes.iter().map(String::as_str));
+        let output = driver.run(&arguments, &input)?;
+        let (of_rows, of_columns) = output.split_at(output.len() / 2);
+        let label = |what: &str| format!("{what}, {units} x {k}, {side} side by side");
+        equal(&label("from rows"), of_rows == expected, true)?;
+        equal(&label("from columns"), of_columns == expected, true)?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 // Runs the kernels of a training step on the CPU, with plain products between them.
 //
-// Three modes; the first argument names one. This is the whole step:
+// Four modes; the first argument names one. This is the whole step:
 //
 // Arguments: step <f32|bf16> capacity rows state_dim actions head steps hidden...
 // Input:  StepSettings, gamma f32, parameters f32[flat], target f32[flat]; then for each step: status u32, and with `rows` rows
@@ -229,11 +229,29 @@ static int q_values(size_t rows, size_t actions, size_t width) {
     return 0;
 }
 
+// Arguments: fragments units k side.  Input: A f32[units][k].  Output: its fragments twice, from A and from its transpose.
+static int fragments(size_t units, size_t k, size_t side) {
+    const auto rows = take_all<float>(units * k);
+    std::vector<float> columns(rows.size());
+    for (size_t u = 0; u < units; ++u)
+        for (size_t c = 0; c < k; ++c) columns[c * units + u] = rows[u * k + c];
+    const size_t lanes = (units + 16 * side - 1) / (16 * side) * side * (k / 8) * 32;
+    std::vector<float> to[2] = {std::vector<float>(4 * lanes, NAN), std::vector<float>(4 * lanes, NAN)};
+    FragmentPlan plan{};
+    plan.parts[0] = {rows.data(), to[0].data(), (u32)units, (u32)k, (u32)k, 1, (u32)lanes, (u32)side};
+    plan.parts[FRAGMENT_PARTS - 1] = {columns.data(), to[1].data(), (u32)units, (u32)k, 1, (u32)units, (u32)lanes, (u32)side};
+    LAUNCH(weight_fragments, dim3((lanes + 255) / 256, FRAGMENT_PARTS), dim3(256), 0, plan);
+    give(to[0]);
+    give(to[1]);
+    return 0;
+}
+
 int main(int count, char** arguments) {
     const std::string mode = count > 1 ? arguments[1] : "", type = count > 2 ? arguments[2] : "";
     std::vector<size_t> sizes;
     for (int at = mode == "step" ? 3 : 2; at < count; ++at) sizes.push_back(strtoull(arguments[at], nullptr, 10));
     if (mode == "inputs" && sizes.size() == 4) return inputs(sizes[0], sizes[1], sizes[2], sizes[3]);
+    if (mode == "fragments" && sizes.size() == 3) return fragments(sizes[0], sizes[1], sizes[2]);
     if (mode == "q" && sizes.size() == 3) return q_values(sizes[0], sizes[1], sizes[2]);
     if (mode == "step" && sizes.size() >= 7) {
         const std::vector<size_t> hidden(sizes.begin() + 6, sizes.end());

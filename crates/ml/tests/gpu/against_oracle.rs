@@ -42,14 +42,18 @@ fn reference() -> Outcome {
     for bounds in [FP32, TF32, BF16] {
         one_step(&setup, StepOptions::default(), 256, bounds)?;
     }
-    // The chain of products, where the fused kernel was used above.
+    // The chain of products, where fused kernels were used above.
     let mut options = StepOptions::default();
     options.fused_kernels = false;
-    one_step(&setup, options, 256, BF16)?;
-    // A ragged last tile, and more tiles than blocks.
+    for bounds in [TF32, BF16] {
+        one_step(&setup, options.clone(), 256, bounds)?;
+    }
+    // A ragged last tile.
     for rows in [1, 129, 300] {
         let setup = Setup::new(80, 45, rows.max(64), 1000)?;
-        one_step(&setup, StepOptions::default(), rows.max(60), BF16)?;
+        for bounds in [TF32, BF16] {
+            one_step(&setup, StepOptions::default(), rows.max(60), bounds)?;
+        }
     }
     Ok(())
 }
@@ -143,15 +147,24 @@ fn compare(
 }
 
 /// The fused kernels against the chain of products: the same TD errors and gradients, but for the rounding.
+/// 157 tiles are more than there are multiprocessors.
 fn fused() -> Outcome {
     let setup = Setup::new(80, 45, 20_000, 24_000)?;
+    for (precision, tolerance) in [(Precision::Bf16, 1e-2), (Precision::Tf32, 1e-3)] {
+        fused_in(&setup, precision, tolerance)?;
+    }
+    Ok(())
+}
+
+/// Two of the same precision differ by less than either does from f64.
+fn fused_in(setup: &Setup, precision: Precision, tolerance: f64) -> Outcome {
     let shape = setup.shape(&StepOptions::default())?;
     let [online, target] = [1, 1234].map(|seed| shape.settled(shape.initial_parameters(seed)));
     let batch = setup.sample()?;
     let mut outcomes = Vec::new();
     for fused in [true, false] {
         let mut options = StepOptions::default();
-        options.precision = Precision::Bf16;
+        options.precision = precision;
         options.fused_kernels = fused;
         let mut step = setup.step(&options)?;
         let hopper = setup.stream.context().compute_capability()? == (9, 0);
@@ -161,7 +174,7 @@ fn fused() -> Outcome {
         step.set_parameters(&online, &target)?;
         step.run_full_step(&setup.agent, &batch)?;
         let td = setup.stream.clone_dtoh(step.td_errors())?;
-        outcomes.push((td, step.gradient()?));
+        outcomes.push((td, step.gradient()?, step.state_to_host()?));
     }
     let wide = |values: &[f32]| {
         values
@@ -169,9 +182,26 @@ fn fused() -> Outcome {
             .map(|value| f64::from(*value))
             .collect::<Vec<_>>()
     };
-    // Two of the same precision differ by less than either does from f64.
-    close("td errors", &outcomes[0].0, &wide(&outcomes[1].0), 1e-2)?;
-    close("gradient", &outcomes[0].1, &wide(&outcomes[1].1), 1e-2)?;
+    let [of_kernels, of_products] = &outcomes[..] else {
+        unreachable!("two outcomes");
+    };
+    close(
+        &format!("td errors, {precision:?}"),
+        &of_kernels.0,
+        &wide(&of_products.0),
+        tolerance,
+    )?;
+    let loss = f64::from(of_products.2.loss);
+    close("loss", &[of_kernels.2.loss], &[loss], tolerance)?;
+    for (name, places) in shape.named_places() {
+        let of = |gradient: &[f32]| places.iter().map(|at| gradient[*at]).collect::<Vec<_>>();
+        close(
+            &format!("gradient of {name}, {precision:?}"),
+            &of(&of_kernels.1),
+            &wide(&of(&of_products.1)),
+            tolerance,
+        )?;
+    }
     Ok(())
 }
 

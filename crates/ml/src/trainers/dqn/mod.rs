@@ -9,4 +9,7 @@ mod state;
 pub mod trainer;
 mod whole_step;
 
-pub use launch::{FUSED_SOURCE as FUSED_KERNELS, SOURCE as STEP_KERNELS};
+pub use launch::{
+    FUSED_BF16_SOURCE as FUSED_BF16_KERNELS, FUSED_TF32_SOURCE as FUSED_TF32_KERNELS,
+    SOURCE as STEP_KERNELS,
+};

@@ -6,7 +6,7 @@ use cudarc::driver::CudaStream;
 use ml_cuda::DeviceMemory;
 use ml_cuda::matmul::Precision;
 
-use super::fused::FusedKernels;
+use super::fused::Fused;
 use super::{ROW_TILE, norm_blocks, stored_bytes};
 use crate::error::TrainError;
 use crate::network::{Layer, NetworkShape};
@@ -78,7 +78,7 @@ impl StepMemory {
             + capacity * element * activations
             + capacity * (3 * outputs * 4 + 4 * 4)
             + capacity.div_ceil(ROW_TILE as u64) * (4 * biases + 8)
-            + FusedKernels::bytes_needed(&layers, rows, precision)
+            + Fused::bytes_needed(&layers, rows, precision)
             // The products' workspace.
             + (32 << 20)
     }

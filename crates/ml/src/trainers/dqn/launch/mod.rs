@@ -6,8 +6,11 @@
 
 mod acting;
 mod fused;
+mod fused_bf16;
+mod fused_tf32;
 mod memory;
 mod step;
+mod tensor_map;
 
 use cudarc::driver::{DeviceRepr, LaunchConfig};
 use ml_cuda::kernels::KernelSource;
@@ -16,7 +19,8 @@ use ml_cuda::matmul::Precision;
 use super::state::{StepSettings, StepState};
 use crate::network::Layer;
 pub(super) use acting::ActingKernels;
-pub use fused::FUSED_SOURCE;
+pub use fused_bf16::FUSED_BF16_SOURCE;
+pub use fused_tf32::FUSED_TF32_SOURCE;
 pub(super) use memory::{NetworkMemory, StepMemory};
 pub(super) use step::{BatchAddresses, StepKernels};
 

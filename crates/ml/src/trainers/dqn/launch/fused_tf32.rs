@@ -1,0 +1,327 @@
+//! Passes, loss and the gradients of pre-activations as one kernel in tf32: `kernels/step_fused_tf32_sm90a.cu`. The products of the weights' gradients stay cuBLASLt's.
+
+use std::mem::offset_of;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUtensorMapDataType_enum::CU_TENSOR_MAP_DATA_TYPE_FLOAT32 as F32;
+use cudarc::driver::sys::CUtensorMapSwizzle_enum::CU_TENSOR_MAP_SWIZZLE_128B as WIDE;
+use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
+use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg};
+use ml_cuda::kernels::{KernelSource, function, load};
+use ml_cuda::{CudaError, DeviceMemory};
+
+use super::memory::StepMemory;
+use super::tensor_map::tensor_map;
+use super::{GradientParts, Parts, SOURCE};
+use crate::network::Layer;
+use crate::trainers::dqn::state::{StepSettings, StepState};
+
+/// The kernel's text.
+pub const FUSED_TF32_SOURCE: KernelSource = KernelSource {
+    name: "step_fused_tf32_sm90a.cu",
+    source: include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../kernels/step_fused_tf32_sm90a.cu"
+    )),
+    includes: &[(
+        "hopper.cuh",
+        include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../kernels/hopper.cuh"
+        )),
+    )],
+    options: &[],
+};
+
+/// Rows of a block; `ROWS` there.
+const TILE: usize = 128;
+const THREADS: u32 = 256;
+/// `SHARED_BYTES` there.
+const SHARED_BYTES: u32 = 224_296;
+/// Units of a fragment, and steps of k.
+const FRAGMENT: (usize, usize) = (16, 8);
+/// Fragments side by side for one step: what a warp owns of a hidden layer, and of the outputs.
+const SIDE: [usize; 2] = [3, 1];
+/// Values of the fragments of a whole network, W4 filled up to 64 rows, and of W4, W3 and W2 the other way round;
+/// `AT_END` and `BACK_END` there.
+const FORWARD: usize = 350_208;
+const BACK: usize = 313_344;
+const PARTS: usize = 11;
+/// Words of `masks` for each layer and 128 rows: a bit for each of 384 columns.
+const MASK_WORDS: usize = 3 * 256 * 2;
+
+/// As `StepMaps` there: x of the states and of the next states; hidden activations from the first to the last; and
+/// the gradients of what is before them, from the last to the first.
+#[repr(C, align(128))]
+#[derive(Debug, Clone, Copy)]
+struct StepMaps([sys::CUtensorMap; 8]);
+
+/// As `Step` there, field by field; addresses.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    online: u64,
+    target: u64,
+    back: u64,
+    online_bias: u64,
+    target_bias: u64,
+    action: u64,
+    reward: u64,
+    weight: u64,
+    discount: u64,
+    batch_rows: u64,
+    huber_delta: u64,
+    double_dqn: u64,
+    td: u64,
+    loss_partial: u64,
+    dout: u64,
+    bias_partial: u64,
+    masks: u64,
+    actions: u32,
+    rows: u32,
+    iterations: u32,
+    pad: u32,
+}
+
+/// As `FragmentPart` in `step_kernels.cu`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct FragmentPart {
+    from: u64,
+    to: u64,
+    units: u32,
+    k: u32,
+    unit_step: u32,
+    k_step: u32,
+    lanes: u32,
+    side: u32,
+}
+
+/// As `FragmentPlan` there.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct FragmentPlan([FragmentPart; PARTS]);
+
+// SAFETY: plain bytes, as the kernel's struct has them: maps of 128 bytes each.
+unsafe impl DeviceRepr for StepMaps {}
+// SAFETY: plain numbers without padding.
+unsafe impl DeviceRepr for Step {}
+// SAFETY: as above.
+unsafe impl DeviceRepr for FragmentPlan {}
+const _: () = assert!(
+    size_of::<StepMaps>() == 1024 && size_of::<Step>() == 152 && size_of::<FragmentPlan>() == 440
+);
+
+/// The two launches between a step's inputs and the products of its weights' gradients, with all that they read and
+/// write baked in.
+#[derive(Debug)]
+pub struct FusedTf32 {
+    stream: Arc<CudaStream>,
+    fragments: CudaFunction,
+    step: CudaFunction,
+    plan: FragmentPlan,
+    maps: StepMaps,
+    /// All but the address of the TD errors.
+    arguments: Step,
+    blocks: u32,
+    tiles: usize,
+    /// Gradients of the hidden layers' pre-activations, by layer.
+    gradients: [DeviceMemory<f32>; 3],
+    /// Sums over each tile of the gradients of all pre-activations.
+    bias_partial: DeviceMemory<f32>,
+    /// Which hidden activations are positive; `arguments` has their address, as of the fragments.
+    _masks: DeviceMemory<u32>,
+    _weights: [DeviceMemory<f32>; 3],
+}
+
+impl FusedTf32 {
+    /// Bytes that [`new`](Self::new) allocates.
+    pub fn bytes_needed(layers: &[Layer], capacity: usize) -> u64 {
+        let biases: usize = layers.iter().map(|layer| layer.outputs).sum();
+        let tiles = capacity.div_ceil(TILE);
+        let words = 3 * capacity * 384 + 2 * FORWARD + BACK + tiles * (biases + 3 * MASK_WORDS);
+        4 * words as u64
+    }
+
+    /// The layers have the kernel's sizes, and the device is a Hopper, which the caller checked.
+    pub fn new(stream: &Arc<CudaStream>, memory: &StepMemory) -> Result<Self, CudaError> {
+        let context = stream.context();
+        let module = load(context, &FUSED_TF32_SOURCE)?;
+        let step = function(&module, &FUSED_TF32_SOURCE, "fused_step_tf32")?;
+        let dynamic = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        step.set_attribute(dynamic, SHARED_BYTES as i32)?;
+        let fragments = function(&load(context, &SOURCE)?, &SOURCE, "weight_fragments")?;
+        let processors =
+            context.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let rows = memory.capacity;
+        let tiles = rows.div_ceil(TILE);
+        // Tiles that each block takes in turn.
+        let iterations = tiles.div_ceil(processors.max(1) as usize);
+        let zeroed = |len| DeviceMemory::<f32>::zeroed(stream, len);
+        let gradients = [
+            zeroed(rows * 384)?,
+            zeroed(rows * 384)?,
+            zeroed(rows * 384)?,
+        ];
+        let weights = [zeroed(FORWARD)?, zeroed(FORWARD)?, zeroed(BACK)?];
+        let bias_partial = zeroed(tiles * memory.biases())?;
+        let masks = DeviceMemory::zeroed(stream, 3 * tiles * MASK_WORDS)?;
+        let (state, settings) = (memory.state.address(), memory.settings.address());
+        let bias = memory.layers[0].bias.start;
+        let arguments = Step {
+            online: weights[0].address(),
+            target: weights[1].address(),
+            back: weights[2].address(),
+            online_bias: memory.online.master(bias),
+            target_bias: memory.target.master(bias),
+            action: memory.action.address(),
+            reward: memory.reward.address(),
+            weight: memory.weight.address(),
+            discount: memory.discount.address(),
+            batch_rows: state + offset_of!(StepState, rows) as u64,
+            huber_delta: settings + offset_of!(StepSettings, huber_delta) as u64,
+            double_dqn: settings + offset_of!(StepSettings, double_dqn) as u64,
+            td: 0,
+            loss_partial: memory.loss_partial.address(),
+            dout: memory.d_out.address(),
+            bias_partial: bias_partial.address(),
+            masks: masks.address(),
+            actions: memory.num_actions as u32,
+            rows: rows as u32,
+            iterations: iterations as u32,
+            pad: 0,
+        };
+        Ok(Self {
+            fragments,
+            step,
+            plan: fragment_plan(memory, [0, 1, 2].map(|at: usize| weights[at].address())),
+            maps: step_maps(memory, [0, 1, 2].map(|at: usize| gradients[at].address()))?,
+            arguments,
+            blocks: tiles.div_ceil(iterations) as u32,
+            tiles,
+            gradients,
+            bias_partial,
+            _masks: masks,
+            _weights: weights,
+            stream: Arc::clone(stream),
+        })
+    }
+
+    /// Forward passes, loss, and the gradients of all pre-activations.
+    pub fn enqueue_step(&self, td: u64) -> Result<(), CudaError> {
+        let lanes = self.plan.0.iter().map(|part| part.lanes).max().unwrap_or(0);
+        let mut builder = self.stream.launch_builder(&self.fragments);
+        builder.arg(&self.plan);
+        let grid = LaunchConfig {
+            grid_dim: (lanes.div_ceil(256), PARTS as u32, 1),
+            block_dim: (256, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: the type matches weight_fragments; each part reads a whole matrix, and writes `lanes` times 16
+        // bytes, which lie side by side in arrays of as many.
+        unsafe { builder.launch(grid) }?;
+        let arguments = Step {
+            td,
+            ..self.arguments
+        };
+        let mut builder = self.stream.launch_builder(&self.step);
+        builder.arg(&self.maps).arg(&arguments);
+        let grid = LaunchConfig {
+            grid_dim: (self.blocks, 1, 1),
+            block_dim: (THREADS, 1, 1),
+            shared_mem_bytes: SHARED_BYTES,
+        };
+        // SAFETY: order and types match fused_step_tf32; the maps describe arrays of `rows` rows, and what
+        // `arguments` names was allocated for as many; `td` holds them, as the caller promises.
+        unsafe { builder.launch(grid) }?;
+        Ok(())
+    }
+
+    /// Address of the gradient of what is before a hidden layer's ReLU.
+    pub fn gradient(&self, layer: usize) -> u64 {
+        self.gradients[layer].address()
+    }
+
+    /// Where sums are that the products leave whole, and where those of the biases.
+    pub fn parts(&self, memory: &StepMemory) -> Parts {
+        Parts {
+            of_weights: memory.gradient.address(),
+            layout: GradientParts::new(&memory.layers, [1, 1, 1]),
+            of_biases: self.bias_partial.address(),
+            bias_rows: self.tiles as u32,
+        }
+    }
+}
+
+/// `to`: fragments of the online and of the target network, and of the online one the other way round.
+fn fragment_plan(memory: &StepMemory, [online, target, back]: [u64; 3]) -> FragmentPlan {
+    let mut parts = [FragmentPart::default(); PARTS];
+    let mut part = parts.iter_mut();
+    let mut add =
+        |from: u64, to: &mut u64, units: (usize, usize), k: (usize, usize), side: usize| {
+            let steps = k.0 / FRAGMENT.1;
+            let blocks =
+                units
+                    .0
+                    .div_ceil(FRAGMENT.0)
+                    .next_multiple_of(if side == 1 { 4 } else { side });
+            let lanes = blocks * steps * 32;
+            if let Some(part) = part.next() {
+                *part = FragmentPart {
+                    from,
+                    to: *to,
+                    units: units.0 as u32,
+                    k: k.0 as u32,
+                    unit_step: units.1 as u32,
+                    k_step: k.1 as u32,
+                    lanes: lanes as u32,
+                    side: side as u32,
+                };
+            }
+            *to += 16 * lanes as u64;
+        };
+    for (network, mut to) in [(&*memory.online, online), (&memory.target, target)] {
+        for (at, layer) in memory.layers.iter().enumerate() {
+            let from = network.master(layer.weight.start);
+            let side = SIDE[usize::from(at + 1 == memory.layers.len())];
+            add(
+                from,
+                &mut to,
+                (layer.outputs, layer.inputs),
+                (layer.inputs, 1),
+                side,
+            );
+        }
+    }
+    let mut to = back;
+    for layer in memory.layers[1..].iter().rev() {
+        let from = memory.online.master(layer.weight.start);
+        add(
+            from,
+            &mut to,
+            (layer.inputs, 1),
+            (layer.outputs, layer.inputs),
+            SIDE[0],
+        );
+    }
+    FragmentPlan(parts)
+}
+
+/// `gradients`: of the pre-activations, by layer.
+fn step_maps(memory: &StepMemory, gradients: [u64; 3]) -> Result<StepMaps, CudaError> {
+    let rows = memory.capacity;
+    let next_states = memory.x.address() + (rows * 80 * 4) as u64;
+    let tile =
+        |address: u64, columns: usize| tensor_map(F32, address, (columns, rows), (32, TILE), WIDE);
+    let hidden = |layer: usize| tile(memory.hidden[layer].address(), 384);
+    Ok(StepMaps([
+        tile(memory.x.address(), 80)?,
+        tile(next_states, 80)?,
+        hidden(0)?,
+        hidden(1)?,
+        hidden(2)?,
+        tile(gradients[2], 384)?,
+        tile(gradients[1], 384)?,
+        tile(gradients[0], 384)?,
+    ]))
+}
