@@ -11,7 +11,7 @@
 //   2. target network, next states: y = r + discount Q(s', best)   (or its own best, without double_dqn)
 //   3. online network, states: Q(s, a), TD error, loss, and dout, the gradient of the outputs, as td_loss has them
 //   4. Z3 = (dout W4) * (H3 > 0),   Z2 = (Z3 W3) * (H2 > 0),   Z1 = (Z2 W2) * (H1 > 0)
-//   maps                  tensor maps of x and weights (in), H, dout and Z (out), all bf16; made by launch/fused.rs
+//   maps                  tensor maps of x and weights (in), H, dout and Z (out), all bf16; made by launch/fused_bf16.rs
 //   batch, settings       as td_loss takes them
 //   bias [2][1200]        f32 in, two addresses: b1, b2, b3 (384 each), b4 (48) of the online and of the target network
 //   H1, H2, H3, Z1, Z2, Z3 [rows][384], dout [rows][48]  bf16 out    of pass 3; dout is zero behind the batch's rows
@@ -61,7 +61,7 @@ constexpr int OFF_BIAS = OFF_A + A_BYTES;     // of both networks
 constexpr int OFF_LOSS = OFF_BIAS + 2 * NBIAS * 4;   // a double for each consumer warp
 constexpr int OFF_BAR = OFF_LOSS + 8 * 8;
 constexpr int STEP_SHARED_BYTES = OFF_BAR + 2 * SLOTS * 8 + 1024;   // and room to align to 1,024
-static_assert(STEP_SHARED_BYTES == 231952, "launch/fused.rs asks for as much");
+static_assert(STEP_SHARED_BYTES == 231952, "launch/fused_bf16.rs asks for as much");
 
 struct NetworkMaps {
     CUtensorMap w1a, w1b, w2, w3, w4;
@@ -69,7 +69,7 @@ struct NetworkMaps {
 struct InputMaps {
     CUtensorMap x0, x1;
 };
-// `StepMaps` in launch/fused.rs is its twin.
+// `StepMaps` in launch/fused_bf16.rs is its twin.
 struct StepMaps {
     InputMaps states, next_states;
     NetworkMaps online, target;
@@ -77,7 +77,7 @@ struct StepMaps {
     CUtensorMap w3_back, w2_back, z3, z2, z1;
 };
 
-// As Loss in launch/fused.rs.
+// As Loss in launch/fused_bf16.rs.
 struct Loss {
     const uint32_t* action;      // [rows]
     const float* reward;         // [rows]
@@ -528,14 +528,14 @@ constexpr int STAGES = 4;
 constexpr int STAGE_BYTES = 6 * BOX_BYTES;    // 64 rows of the batch: 192 columns of A, up to 192 of B
 constexpr int OFF_STAGE_BAR = STAGES * STAGE_BYTES;
 constexpr int WEIGHTS_SHARED_BYTES = OFF_STAGE_BAR + 2 * STAGES * 8 + 1024;
-static_assert(WEIGHTS_SHARED_BYTES == 197696, "launch/fused.rs asks for as much");
+static_assert(WEIGHTS_SHARED_BYTES == 197696, "launch/fused_bf16.rs asks for as much");
 
 // Shares of the batch, by what a chunk of rows costs: bytes of both operands.
 constexpr int SPLITS_SQUARE = 12, SPLITS_FIRST = 10, SPLITS_LAST = 8;
 constexpr int WEIGHT_BLOCKS = 8 * SPLITS_SQUARE + 2 * SPLITS_FIRST + 2 * SPLITS_LAST;
-static_assert(WEIGHT_BLOCKS == 132, "launch/fused.rs launches as many");
+static_assert(WEIGHT_BLOCKS == 132, "launch/fused_bf16.rs launches as many");
 
-// `WeightMaps` in launch/fused.rs is its twin.
+// `WeightMaps` in launch/fused_bf16.rs is its twin.
 struct WeightMaps {
     CUtensorMap z3, z2, z1, h3, h2, h1, x, dout;
 };
