@@ -3,8 +3,9 @@
 //! `rustfmt` is the judge of both, with the configuration that it finds for the file. It reads from standard input, so that
 //! it looks at this file alone and not at the modules below it.
 
+use std::collections::HashMap;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rayon::prelude::*;
@@ -31,17 +32,19 @@ pub enum Outcome {
 
 /// Lays out again what was laid out before, each file on its own, several at a time.
 pub fn lay_out(files: &[Laid<'_>]) -> Vec<Outcome> {
+    let programs = Programs::of(files);
     files
         .par_iter()
         .map(|file| {
-            let Some(after) = rustfmt(file, file.after) else {
+            let program = programs.of_file(file);
+            let Some(after) = rustfmt(program, file, file.after) else {
                 return Outcome::Unknown;
             };
             // Most edits leave the layout as it was, and then it does not matter what it was.
             if after == file.after {
                 return Outcome::AsItIs;
             }
-            match rustfmt(file, file.before) {
+            match rustfmt(program, file, file.before) {
                 Some(before) if before == file.before => Outcome::Formatted(after),
                 Some(_) => Outcome::AsItIs,
                 None => Outcome::Unknown,
@@ -50,18 +53,80 @@ pub fn lay_out(files: &[Laid<'_>]) -> Vec<Outcome> {
         .collect()
 }
 
-/// Line ends are CR LF again where all of them were: from standard input rustfmt writes LF alone.
-fn rustfmt(file: &Laid<'_>, text: &str) -> Option<String> {
-    let n_crlf = text.matches("\r\n").count();
-    if n_crlf > 0 && n_crlf == text.matches('\n').count() {
-        let laid = run(file, &text.replace("\r\n", "\n"))?;
-        return Some(laid.replace('\n', "\r\n"));
+const ON_THE_PATH: &str = "rustfmt";
+
+/// Which rustfmt to start: rustup's stand-in takes as long to find the toolchain as that rustfmt takes for a file, so rustup is asked
+/// once for all files below one toolchain file.
+#[derive(Debug)]
+struct Programs(HashMap<Option<PathBuf>, PathBuf>);
+
+impl Programs {
+    fn of(files: &[Laid<'_>]) -> Self {
+        let mut programs = HashMap::new();
+        if let Some(rustup) = stand_in() {
+            for file in files {
+                programs
+                    .entry(chosen_by(file.directory))
+                    // Where rustup does not say, its stand-in has the last word.
+                    .or_insert_with(|| {
+                        own_rustfmt(&rustup, file.directory).unwrap_or(ON_THE_PATH.into())
+                    });
+            }
+        }
+        Self(programs)
     }
-    run(file, text)
+
+    fn of_file(&self, file: &Laid<'_>) -> &Path {
+        self.0
+            .get(&chosen_by(file.directory))
+            .map_or(Path::new(ON_THE_PATH), PathBuf::as_path)
+    }
 }
 
-fn run(file: &Laid<'_>, text: &str) -> Option<String> {
-    let mut child = Command::new("rustfmt")
+/// The rustup that stands behind the `rustfmt` on the path, if one does: both lie in one folder.
+fn stand_in() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let named = |name: &str| format!("{name}{}", std::env::consts::EXE_SUFFIX);
+    let folder =
+        std::env::split_paths(&path).find(|folder| folder.join(named(ON_THE_PATH)).is_file())?;
+    let rustup = folder.join(named("rustup"));
+    rustup.is_file().then_some(rustup)
+}
+
+/// The toolchain file that chooses for a folder.
+fn chosen_by(directory: &Path) -> Option<PathBuf> {
+    directory.ancestors().find_map(|folder| {
+        ["rust-toolchain.toml", "rust-toolchain"]
+            .map(|name| folder.join(name))
+            .into_iter()
+            .find(|file| file.is_file())
+    })
+}
+
+fn own_rustfmt(rustup: &Path, directory: &Path) -> Option<PathBuf> {
+    let output = Command::new(rustup)
+        .args(["which", ON_THE_PATH])
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let program = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
+    (output.status.success() && program.is_file()).then_some(program)
+}
+
+/// Line ends are CR LF again where all of them were: from standard input rustfmt writes LF alone.
+fn rustfmt(program: &Path, file: &Laid<'_>, text: &str) -> Option<String> {
+    let n_crlf = text.matches("\r\n").count();
+    if n_crlf > 0 && n_crlf == text.matches('\n').count() {
+        let laid = run(program, file, &text.replace("\r\n", "\n"))?;
+        return Some(laid.replace('\n', "\r\n"));
+    }
+    run(program, file, text)
+}
+
+fn run(program: &Path, file: &Laid<'_>, text: &str) -> Option<String> {
+    let mut child = Command::new(program)
         .args([
             "--quiet",
             "--emit",
@@ -120,6 +185,19 @@ mod tests {
             Outcome::Formatted(text) => assert_eq!(text, clean),
             other => assert_eq!(other, Outcome::Unknown),
         }
+    }
+
+    #[test]
+    fn a_toolchain_file_further_in_chooses() {
+        let tree = tempfile::tempdir().unwrap();
+        let (outer, inner) = (tree.path(), tree.path().join("a/b"));
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::write(outer.join("rust-toolchain"), "stable").unwrap();
+        assert_eq!(chosen_by(&inner), Some(outer.join("rust-toolchain")));
+        let chosen = tree.path().join("a/rust-toolchain.toml");
+        std::fs::write(&chosen, "").unwrap();
+        assert_eq!(chosen_by(&inner), Some(chosen));
+        assert_eq!(chosen_by(outer), Some(outer.join("rust-toolchain")));
     }
 
     #[test]
