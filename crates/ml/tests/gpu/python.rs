@@ -1,4 +1,4 @@
-//! A checkpoint in Python: `scripts/load_checkpoint.py` computes the Q values that the GPU did.
+//! A checkpoint in Python: `python/load_checkpoint.py` computes the Q values that the GPU did.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::problem::Random;
 use crate::setup::{Setup, small_options};
 use crate::{Outcome, check};
 
-const SCRIPT: &str = include_str!("../../../../scripts/load_checkpoint.py");
+const SCRIPT: &str = include_str!("../../python/load_checkpoint.py");
 
 /// The test, ignored where the GPU is missing or Python has no `safetensors` and `numpy`.
 /// `FOXHUNT_REQUIRE_PYTHON=1` makes the latter a failure.

@@ -12,7 +12,7 @@
 //!
 //! With these, and otherwise the same [`StepOptions`], a restored step goes on bit for bit. The replay buffer,
 //! its β and its random numbers are saved apart, by `GpuReplayBuffer::save`.
-//! `scripts/load_checkpoint.py` reads the file from Python, and computes Q values from it.
+//! `crates/ml/python/load_checkpoint.py` reads the file from Python, and computes Q values from it.
 //!
 //! [`StepOptions`]: super::options::StepOptions
 
