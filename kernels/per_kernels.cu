@@ -419,6 +419,10 @@ extern "C" __global__ void __launch_bounds__(256) per_find_by_sums(const PerLeve
 // Draws of one warp that are searched for side by side.
 constexpr u32 DRAWS = 4;
 
+// The first row that a warp draws, and how many rows all warps draw at a time.
+__device__ __forceinline__ u32 first_row() { return ((blockIdx.x * blockDim.x + threadIdx.x) >> 5) * DRAWS; }
+__device__ __forceinline__ u32 rows_at_a_time() { return ((gridDim.x * blockDim.x) >> 5) * DRAWS; }
+
 // The random number of a row in [0, 1), one lane a draw, for rows from `first` on.
 __device__ __forceinline__ double unit_of_row(u64 seed, u64 call, u32 first, int lane) {
     return philox_unit(philox4x32(seed, first + (lane & (DRAWS - 1)), call, DOMAIN_REPLAY));
@@ -455,8 +459,13 @@ __device__ __forceinline__ void note_draw(PerState* state, double total, u64 cal
     state->next_draw = call + 1;
 }
 
-// The smallest priority drawn, by one thread a block.
-__device__ __forceinline__ void note_least(PerState* state, u32 least) {
+// The smallest priority drawn, by all threads of a block, each with its warp's. `smallest` is shared memory, one for each warp.
+template <int WARPS>
+__device__ __forceinline__ void note_least(PerState* state, u32 least, u32 (&smallest)[WARPS]) {
+    if ((threadIdx.x & 31) == 0) smallest[threadIdx.x >> 5] = least;
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    for (int w = 1; w < WARPS; ++w) least = min(least, smallest[w]);
     // Read first: once the smallest is known, no block needs the atomic.
     if (least < *(volatile u32*)&state->min_drawn) atomicMin(&state->min_drawn, least);
 }
@@ -472,22 +481,18 @@ __device__ __forceinline__ void note_least(PerState* state, u32 least) {
 // Bits: random numbers depend on (seed, draws, row) alone; same seed and same calls, same indices on any GPU.
 extern "C" __global__ void __launch_bounds__(256) per_sample(const PerLevels levels, PerState* state, u32 n, i64* index, float* drawn, u64* drawn_at, u32* status) {
     __shared__ u32 smallest[8];
-    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    const int lane = threadIdx.x & 31;
     const double total = state->total;
     const u64 seed = state->seed, call = state->draws, written = state->written;
     const double width = __ddiv_rn(total, (double)n);
     if (blockIdx.x == 0 && threadIdx.x == 0) note_draw(state, total, call, written, drawn_at, status);
     u32 least = 0x7f800000u;
-    for (u32 first = ((blockIdx.x * blockDim.x + threadIdx.x) >> 5) * DRAWS; first < n; first += ((gridDim.x * blockDim.x) >> 5) * DRAWS) {
+    for (u32 first = first_row(); first < n; first += rows_at_a_time()) {
         u32 slots[DRAWS];
         const double unit = unit_of_row(seed, call, first, lane);
         least = min(least, draw_rows(levels, total, load_supers(levels, lane), unit, width, first, n, lane, index, drawn, slots));
     }
-    if (lane == 0) smallest[warp] = least;
-    __syncthreads();
-    if (threadIdx.x != 0) return;
-    for (u32 w = 1; w < 8; ++w) least = min(least, smallest[w]);
-    note_least(state, least);
+    note_least(state, least, smallest);
 }
 
 // ------------------------------------------------------------------------------------------------------------- weights
@@ -695,8 +700,8 @@ extern "C" __global__ void __launch_bounds__(128, 8) sample_batch(const PerLevel
     previous_kernel_done();
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
     const u64 seed = state->seed, call = state->draws, written = state->written;
-    const u32 stride = ((gridDim.x * blockDim.x) >> 5) * DRAWS;
-    u32 first = ((blockIdx.x * blockDim.x + threadIdx.x) >> 5) * DRAWS;
+    const u32 stride = rows_at_a_time();
+    u32 first = first_row();
     // Every block adds the super-groups up for itself: less than a block of the scan that all others wait for would take.
     const bool at_hand = levels.n_super <= SUPERS_AT_HAND;
     EightSums mine;
@@ -766,11 +771,7 @@ extern "C" __global__ void __launch_bounds__(128, 8) sample_batch(const PerLevel
             }
         }
     }
-    if (lane == 0) smallest[warp] = least;
-    __syncthreads();
-    if (threadIdx.x != 0) return;
-    for (u32 w = 1; w < 4; ++w) least = min(least, smallest[w]);
-    note_least(state, least);
+    note_least(state, least, smallest);
 }
 
 // ------------------------------------------------------------------------------------------------------------- updates
