@@ -1,4 +1,5 @@
-//! Passes, loss and the gradients of pre-activations as one kernel in tf32: `kernels/step_fused_tf32_sm90a.cu`. The products of the weights' gradients stay cuBLASLt's.
+//! Passes, loss and the gradients of pre-activations as one kernel in tf32: `kernels/step_fused_tf32_sm90a.cu`. The
+//! products of the weights' gradients stay cuBLASLt's.
 
 use std::mem::offset_of;
 use std::sync::Arc;
