@@ -381,19 +381,8 @@ mod tests {
             "{after}"
         );
         let edit = |file: &str, line| Record {
-            kind: RecordKind::Edit,
-            rule: String::new(),
-            file: file.to_owned(),
             line,
-            column: 1,
-            line_after: None,
-            byte_start: 0,
-            byte_end: 0,
-            source: String::new(),
-            before: None,
-            after: None,
-            reason: String::new(),
-            suggestion: None,
+            ..Record::about_file(RecordKind::Edit, "", file, "")
         };
         assert!(chosen.holds(&edit("two.rs", 38)));
         assert!(!chosen.holds(&edit("two.rs", 3)));

@@ -32,11 +32,11 @@ pub enum Outcome {
 
 /// Lays out again what was laid out before, each file on its own, several at a time.
 pub fn lay_out(files: &[Laid<'_>]) -> Vec<Outcome> {
-    let programs = Programs::of(files);
     files
         .par_iter()
-        .map(|file| {
-            let program = programs.of_file(file);
+        .zip(programs(files))
+        .map(|(file, program)| {
+            let program = program.as_path();
             let Some(after) = rustfmt(program, file, file.after) else {
                 return Outcome::Unknown;
             };
@@ -55,32 +55,21 @@ pub fn lay_out(files: &[Laid<'_>]) -> Vec<Outcome> {
 
 const ON_THE_PATH: &str = "rustfmt";
 
-/// Which rustfmt to start: rustup's stand-in takes as long to find the toolchain as that rustfmt takes for a file, so rustup is asked
-/// once for all files below one toolchain file.
-#[derive(Debug)]
-struct Programs(HashMap<Option<PathBuf>, PathBuf>);
-
-impl Programs {
-    fn of(files: &[Laid<'_>]) -> Self {
-        let mut programs = HashMap::new();
-        if let Some(rustup) = stand_in() {
-            for file in files {
-                programs
-                    .entry(chosen_by(file.directory))
-                    // Where rustup does not say, its stand-in has the last word.
-                    .or_insert_with(|| {
-                        own_rustfmt(&rustup, file.directory).unwrap_or(ON_THE_PATH.into())
-                    });
-            }
-        }
-        Self(programs)
-    }
-
-    fn of_file(&self, file: &Laid<'_>) -> &Path {
-        self.0
-            .get(&chosen_by(file.directory))
-            .map_or(Path::new(ON_THE_PATH), PathBuf::as_path)
-    }
+/// Which rustfmt to start for each file: rustup's stand-in takes as long to find the toolchain as that rustfmt takes for a file, so
+/// rustup is asked once for all files below one toolchain file.
+fn programs(files: &[Laid<'_>]) -> Vec<PathBuf> {
+    let Some(rustup) = stand_in() else {
+        return vec![ON_THE_PATH.into(); files.len()];
+    };
+    let mut known = HashMap::new();
+    let of_file = |file: &Laid<'_>| {
+        known
+            .entry(chosen_by(file.directory))
+            // Where rustup does not say, its stand-in has the last word.
+            .or_insert_with(|| own_rustfmt(&rustup, file.directory).unwrap_or(ON_THE_PATH.into()))
+            .clone()
+    };
+    files.iter().map(of_file).collect()
 }
 
 /// The rustup that stands behind the `rustfmt` on the path, if one does: both lie in one folder.

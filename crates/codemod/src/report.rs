@@ -207,21 +207,8 @@ mod samples {
             "feature `cpu` has no user any more",
         );
         note.rule = "manifest".to_owned();
-        let whole = Record {
-            line: 1,
-            column: 1,
-            line_after: None,
-            byte_start: 0,
-            byte_end: 0,
-            source: String::new(),
-            ..read.clone()
-        };
-        let whole = Record {
-            file: "src/broken.rs".to_owned(),
-            reason: "the file does not parse".to_owned(),
-            suggestion: None,
-            ..whole
-        };
+        let reason = "the file does not parse";
+        let whole = Record::about_file(read.kind, &read.rule, "src/broken.rs", reason);
         let mut records = vec![edit, read, says, several, gone, note, whole];
         records.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
         Plan {
