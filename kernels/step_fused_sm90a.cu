@@ -42,6 +42,7 @@
 // In fused_weight_gradients a block owns 192 x N elements of one weight matrix and a share of the batch; both operands are
 // MN-major. Its other warps add up the columns of what passes by.
 #include "hopper.cuh"
+#include "fused_step.cuh"
 
 constexpr int HID = 384, OUTN = 48;
 constexpr int BOX_BYTES = 64 * 64 * 2;        // 64 rows of 64 columns
@@ -78,24 +79,10 @@ struct StepMaps {
 };
 
 // As Loss in launch/fused_bf16.rs.
-struct Loss {
-    const uint32_t* action;      // [rows]
-    const float* reward;         // [rows]
-    const float* weight;         // [rows]
-    const float* discount;       // [rows]
-    const uint32_t* batch_rows;  // how many of them are filled
-    const float* huber_delta;
-    const uint32_t* double_dqn;
-    float* td;
-    double* loss_partial;
-    const float* online_bias;
-    const float* target_bias;
+struct Loss : FusedArguments {
     uint32_t* masks;
-    uint32_t actions;
-    uint32_t rows;
-    uint32_t iters;
-    uint32_t pad;
 };
+static_assert(sizeof(Loss) == 112, "launch/fused_bf16.rs lays it out so");
 
 // bias in shared memory is permuted so that a thread reads its four values of 16 columns as one float4:
 // position 16 p + 4 t + {0,1,2,3} holds columns 16 p + 2 t + {0, 1, 8, 9}.

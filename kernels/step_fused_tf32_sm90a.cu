@@ -27,6 +27,7 @@
 // wanted both by the next layer and by the tensor copy that saves them. Two warpgroups own 192 units each (3 x m64n128, 192
 // accumulator registers a thread). Accumulators then hold a unit's values in one thread: bias, column sums and masks cost nothing.
 #include "hopper.cuh"
+#include "fused_step.cuh"
 
 constexpr int HID = 384, OUTN = 48, INPUTS = 80;
 constexpr int ROWS = 128;                     // of the batch, a tile
@@ -53,29 +54,15 @@ struct StepMaps {
 };
 
 // As Step in launch/fused_tf32.rs.
-struct Step {
+struct Step : FusedArguments {
     const uint4* online;
     const uint4* target;
     const uint4* back;
-    const float* online_bias;
-    const float* target_bias;
-    const uint32_t* action;      // [rows]
-    const float* reward;         // [rows]
-    const float* weight;         // [rows]
-    const float* discount;       // [rows]
-    const uint32_t* batch_rows;  // how many of them are filled
-    const float* huber_delta;
-    const uint32_t* double_dqn;
-    float* td;
-    double* loss_partial;        // [ceil(rows / 64)]
     float* dout;
     float* bias_partial;
     uint2* masks;
-    uint32_t actions;
-    uint32_t rows;
-    uint32_t iters;
-    uint32_t pad;
 };
+static_assert(sizeof(Step) == 152, "launch/fused_tf32.rs lays it out so");
 
 // Weights of a warp's 48 units for 16 k: [k step of 8][16 units].
 typedef uint4 Fragments[6];

@@ -96,14 +96,10 @@ fn q_values(driver: &Driver) -> Result<(), String> {
                     .map(move |advantage| value + advantage - mean)
             })
             .collect();
-        let input: Vec<u8> = outputs
-            .iter()
-            .flat_map(|value| value.to_ne_bytes())
-            .collect();
         let sizes = [rows, actions, width].map(|size| size.to_string());
         let mut arguments = vec!["q"];
         arguments.extend(sizes.iter().map(String::as_str));
-        let output = driver.run(&arguments, &input)?;
+        let output = driver.run(&arguments, &bytes(&outputs))?;
         let got: Vec<f32> = output
             .chunks_exact(4)
             .map(|word| f32::from_ne_bytes(word.try_into().unwrap()))
@@ -124,18 +120,6 @@ fn fragments(driver: &Driver) -> Result<(), String> {
         // Halfway between two values of 10 bits: to the even one.
         matrix[2] = f32::from_bits(0x3f80_1000);
         matrix[3] = f32::from_bits(0x3f80_3000);
-        let rounded = |value: f32| {
-            let below = f32::from_bits(value.to_bits() & !0x1fff);
-            let above = f32::from_bits((value.to_bits() & !0x1fff) + 0x2000);
-            let (down, up) = (value - below, above - value);
-            let even = value.to_bits() & 0x2000 == 0;
-            match down.abs().partial_cmp(&up.abs()) {
-                _ if !value.is_finite() => value,
-                Some(std::cmp::Ordering::Greater) => above,
-                Some(std::cmp::Ordering::Equal) if !even => above,
-                _ => below,
-            }
-        };
         let steps = k / 8;
         let blocks = units.div_ceil(16 * side) * side;
         let mut expected = vec![0f32; blocks * steps * 128];
@@ -146,25 +130,39 @@ fn fragments(driver: &Driver) -> Result<(), String> {
                 let lane = unit % 16 / 2 * 4 + column % 4;
                 let register = column % 8 / 4 * 2 + unit % 2;
                 expected[(fragment * 32 + lane) * 4 + register] =
-                    rounded(matrix[unit * k + column]);
+                    rounded_to_tf32(matrix[unit * k + column]);
             }
         }
-        let expected: Vec<u8> = expected
-            .iter()
-            .flat_map(|value| value.to_ne_bytes())
-            .collect();
-        let input: Vec<u8> = matrix
-            .iter()
-            .flat_map(|value| value.to_ne_bytes())
-            .collect();
+        let expected = bytes(&expected);
         let sizes = [units, k, side].map(|size| size.to_string());
         let mut arguments = vec!["fragments"];
         arguments.extend(sizes.iter().map(String::as_str));
-        let output = driver.run(&arguments, &input)?;
+        let output = driver.run(&arguments, &bytes(&matrix))?;
         let (of_rows, of_columns) = output.split_at(output.len() / 2);
         let label = |what: &str| format!("{what}, {units} x {k}, {side} side by side");
         equal(&label("from rows"), of_rows == expected, true)?;
         equal(&label("from columns"), of_columns == expected, true)?;
     }
     Ok(())
+}
+
+fn bytes(values: &[f32]) -> Vec<u8> {
+    let bytes = values.iter().flat_map(|value| value.to_ne_bytes());
+    bytes.collect()
+}
+
+/// To the nearest of the neighbours with 10 bits of mantissa; of two as near, to the even one.
+fn rounded_to_tf32(value: f32) -> f32 {
+    if !value.is_finite() {
+        return value;
+    }
+    let below = f32::from_bits(value.to_bits() & !0x1fff);
+    let above = f32::from_bits((value.to_bits() & !0x1fff) + 0x2000);
+    let (down, up) = ((value - below).abs(), (above - value).abs());
+    let is_even = value.to_bits() & 0x2000 == 0;
+    if down < up || (down == up && is_even) {
+        below
+    } else {
+        above
+    }
 }

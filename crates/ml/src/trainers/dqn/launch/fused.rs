@@ -1,15 +1,21 @@
 //! Fused kernels instead of the chain of products, where device, precision and sizes allow.
 
+use std::mem::offset_of;
 use std::sync::Arc;
 
-use cudarc::driver::CudaStream;
+use cudarc::driver::sys::{
+    CUdevice_attribute as DeviceAttribute, CUfunction_attribute_enum as Attribute,
+};
+use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream};
 use ml_cuda::CudaError;
+use ml_cuda::kernels::{KernelSource, function};
 use ml_cuda::matmul::Precision;
 
 use super::fused_bf16::FusedBf16;
 use super::fused_tf32::FusedTf32;
 use super::memory::StepMemory;
 use crate::network::Layer;
+use crate::trainers::dqn::state::{StepSettings, StepState};
 
 /// Inputs and outputs of each layer, padded: the kernels are written for these.
 const SIZES: [(usize, usize); 4] = [(80, 384), (384, 384), (384, 384), (384, 48)];
@@ -56,6 +62,99 @@ impl Fused {
         match self {
             Self::Bf16(kernels) => kernels.enqueue_step(td),
             Self::Tf32(kernels) => kernels.enqueue_step(td),
+        }
+    }
+}
+
+/// A kernel file for Hopper with what it includes.
+pub const fn hopper_source(name: &'static str, source: &'static str) -> KernelSource {
+    KernelSource {
+        name,
+        source,
+        includes: &[
+            (
+                "hopper.cuh",
+                include_str!(concat!(
+                    env!("CARGO_MANIFEST_DIR"),
+                    "/../../kernels/hopper.cuh"
+                )),
+            ),
+            (
+                "fused_step.cuh",
+                include_str!(concat!(
+                    env!("CARGO_MANIFEST_DIR"),
+                    "/../../kernels/fused_step.cuh"
+                )),
+            ),
+        ],
+        options: &[],
+    }
+}
+
+/// A kernel that takes so many bytes of dynamic shared memory.
+pub fn function_with_shared(
+    module: &Arc<CudaModule>,
+    source: &KernelSource,
+    name: &str,
+    bytes: u32,
+) -> Result<CudaFunction, CudaError> {
+    let found = function(module, source, name)?;
+    let dynamic = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    found.set_attribute(dynamic, bytes as i32)?;
+    Ok(found)
+}
+
+/// How many of so many tiles a block takes in turn, where each multiprocessor has one.
+pub fn tiles_in_turn(context: &Arc<CudaContext>, tiles: usize) -> Result<usize, CudaError> {
+    let processors =
+        context.attribute(DeviceAttribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+    Ok(tiles.div_ceil(processors.max(1) as usize))
+}
+
+/// As `FusedArguments` in `fused_step.cuh`, field by field; addresses.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct FusedArguments {
+    action: u64,
+    reward: u64,
+    weight: u64,
+    discount: u64,
+    batch_rows: u64,
+    huber_delta: u64,
+    double_dqn: u64,
+    /// Null until a launch names it.
+    pub td: u64,
+    loss_partial: u64,
+    online_bias: u64,
+    target_bias: u64,
+    actions: u32,
+    pub rows: u32,
+    iterations: u32,
+    pad: u32,
+}
+
+const _: () = assert!(size_of::<FusedArguments>() == 104);
+
+impl FusedArguments {
+    pub fn new(memory: &StepMemory, iterations: usize) -> Self {
+        let (state, settings) = (memory.state.address(), memory.settings.address());
+        let bias = memory.layers[0].bias.start;
+        Self {
+            action: memory.action.address(),
+            reward: memory.reward.address(),
+            weight: memory.weight.address(),
+            discount: memory.discount.address(),
+            batch_rows: state + offset_of!(StepState, rows) as u64,
+            huber_delta: settings + offset_of!(StepSettings, huber_delta) as u64,
+            double_dqn: settings + offset_of!(StepSettings, double_dqn) as u64,
+            td: 0,
+            loss_partial: memory.loss_partial.address(),
+            online_bias: memory.online.master(bias),
+            target_bias: memory.target.master(bias),
+            actions: memory.num_actions as u32,
+            rows: memory.capacity as u32,
+            iterations: iterations as u32,
+            pad: 0,
         }
     }
 }

@@ -1,39 +1,30 @@
 //! Passes, loss and all gradients as two kernels in bf16: `kernels/step_fused_sm90a.cu`.
 
-use std::mem::offset_of;
 use std::sync::Arc;
 
+use cudarc::driver::sys;
 use cudarc::driver::sys::CUtensorMapDataType_enum::CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 as BF16;
 use cudarc::driver::sys::CUtensorMapSwizzle_enum::{
     CU_TENSOR_MAP_SWIZZLE_32B as NARROW, CU_TENSOR_MAP_SWIZZLE_128B as WIDE,
 };
-use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
-use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg};
-use ml_cuda::kernels::{KernelSource, function, load};
+use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr, PushKernelArg};
+use ml_cuda::kernels::{KernelSource, load};
 use ml_cuda::{CudaError, DeviceMemory};
 
+use super::fused::{FusedArguments, function_with_shared, hopper_source, tiles_in_turn};
 use super::memory::{NetworkMemory, StepMemory};
 use super::tensor_map::tensor_map;
-use super::{GradientParts, Parts, ROW_TILE};
+use super::{GradientParts, Parts, ROW_TILE, shape};
 use crate::network::Layer;
-use crate::trainers::dqn::state::{StepSettings, StepState};
 
 /// The kernels' text.
-pub const FUSED_BF16_SOURCE: KernelSource = KernelSource {
-    name: "step_fused_sm90a.cu",
-    source: include_str!(concat!(
+pub const FUSED_BF16_SOURCE: KernelSource = hopper_source(
+    "step_fused_sm90a.cu",
+    include_str!(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../kernels/step_fused_sm90a.cu"
     )),
-    includes: &[(
-        "hopper.cuh",
-        include_str!(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../kernels/hopper.cuh"
-        )),
-    )],
-    options: &[],
-};
+);
 
 /// Rows of a block; `TM` there.
 const TILE: usize = 128;
@@ -61,26 +52,12 @@ struct StepMaps([sys::CUtensorMap; 23]);
 #[derive(Debug, Clone, Copy)]
 struct WeightMaps([sys::CUtensorMap; 8]);
 
-/// As `Loss` there, field by field; addresses.
+/// As `Loss` there; `masks` is an address.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct Loss {
-    action: u64,
-    reward: u64,
-    weight: u64,
-    discount: u64,
-    batch_rows: u64,
-    huber_delta: u64,
-    double_dqn: u64,
-    td: u64,
-    loss_partial: u64,
-    online_bias: u64,
-    target_bias: u64,
+    shared: FusedArguments,
     masks: u64,
-    actions: u32,
-    rows: u32,
-    iterations: u32,
-    pad: u32,
 }
 
 // SAFETY: plain bytes, as the kernels' structs have them: maps of 128 bytes each.
@@ -128,42 +105,18 @@ impl FusedBf16 {
     pub fn new(stream: &Arc<CudaStream>, memory: &StepMemory) -> Result<Self, CudaError> {
         let context = stream.context();
         let module = load(context, &FUSED_BF16_SOURCE)?;
-        let find = |name: &str, shared: u32| {
-            let found = function(&module, &FUSED_BF16_SOURCE, name)?;
-            let dynamic = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            found.set_attribute(dynamic, shared as i32)?;
-            Ok::<_, CudaError>(found)
-        };
-        let processors =
-            context.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let find = |name, shared| function_with_shared(&module, &FUSED_BF16_SOURCE, name, shared);
         let rows = memory.capacity;
         let tiles = rows.div_ceil(TILE);
-        // Tiles that each block takes in turn.
-        let iterations = tiles.div_ceil(processors.max(1) as usize);
+        let iterations = tiles_in_turn(context, tiles)?;
         let gradients = || DeviceMemory::<u16>::zeroed(stream, rows * 384);
         let gradients = [gradients()?, gradients()?, gradients()?];
         let gradient_addresses = [0, 1, 2].map(|at: usize| gradients[at].address());
         let masks = DeviceMemory::zeroed(stream, 3 * rows.div_ceil(ROW_TILE) * MASK_WORDS)?;
-        let (state, settings) = (memory.state.address(), memory.settings.address());
-        let bias = memory.layers[0].bias.start;
         let weights = memory.weights();
         let loss = Loss {
-            action: memory.action.address(),
-            reward: memory.reward.address(),
-            weight: memory.weight.address(),
-            discount: memory.discount.address(),
-            batch_rows: state + offset_of!(StepState, rows) as u64,
-            huber_delta: settings + offset_of!(StepSettings, huber_delta) as u64,
-            double_dqn: settings + offset_of!(StepSettings, double_dqn) as u64,
-            td: 0,
-            loss_partial: memory.loss_partial.address(),
-            online_bias: memory.online.master(bias),
-            target_bias: memory.target.master(bias),
+            shared: FusedArguments::new(memory, iterations),
             masks: masks.address(),
-            actions: memory.num_actions as u32,
-            rows: rows as u32,
-            iterations: iterations as u32,
-            pad: 0,
         };
         Ok(Self {
             step: find("fused_step", STEP_SHARED_BYTES)?,
@@ -184,7 +137,8 @@ impl FusedBf16 {
 
     /// Forward passes, loss, and the gradients of all pre-activations.
     pub fn enqueue_step(&self, td: u64) -> Result<(), CudaError> {
-        let loss = Loss { td, ..self.loss };
+        let mut loss = self.loss;
+        loss.shared.td = td;
         let mut builder = self.stream.launch_builder(&self.step);
         builder.arg(&self.step_maps).arg(&loss);
         // SAFETY: order and types match fused_step; the maps describe arrays of `rows` rows, and what `loss`
@@ -214,14 +168,6 @@ impl FusedBf16 {
             of_biases: self.bias_partial.address(),
             bias_rows: MOST_SPLITS as u32,
         }
-    }
-}
-
-fn shape(blocks: u32, threads: u32, shared_mem_bytes: u32) -> LaunchConfig {
-    LaunchConfig {
-        grid_dim: (blocks, 1, 1),
-        block_dim: (threads, 1, 1),
-        shared_mem_bytes,
     }
 }
 

@@ -1,38 +1,29 @@
 //! Passes, loss and the gradients of pre-activations as one kernel in tf32: `kernels/step_fused_tf32_sm90a.cu`. The
 //! products of the weights' gradients stay cuBLASLt's.
 
-use std::mem::offset_of;
 use std::sync::Arc;
 
+use cudarc::driver::sys;
 use cudarc::driver::sys::CUtensorMapDataType_enum::CU_TENSOR_MAP_DATA_TYPE_FLOAT32 as F32;
 use cudarc::driver::sys::CUtensorMapSwizzle_enum::CU_TENSOR_MAP_SWIZZLE_128B as WIDE;
-use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
 use cudarc::driver::{CudaFunction, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg};
 use ml_cuda::kernels::{KernelSource, function, load};
 use ml_cuda::{CudaError, DeviceMemory};
 
+use super::fused::{FusedArguments, function_with_shared, hopper_source, tiles_in_turn};
 use super::memory::StepMemory;
 use super::tensor_map::tensor_map;
-use super::{GradientParts, Parts, SOURCE};
+use super::{GradientParts, Parts, SOURCE, shape};
 use crate::network::Layer;
-use crate::trainers::dqn::state::{StepSettings, StepState};
 
 /// The kernel's text.
-pub const FUSED_TF32_SOURCE: KernelSource = KernelSource {
-    name: "step_fused_tf32_sm90a.cu",
-    source: include_str!(concat!(
+pub const FUSED_TF32_SOURCE: KernelSource = hopper_source(
+    "step_fused_tf32_sm90a.cu",
+    include_str!(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../kernels/step_fused_tf32_sm90a.cu"
     )),
-    includes: &[(
-        "hopper.cuh",
-        include_str!(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../kernels/hopper.cuh"
-        )),
-    )],
-    options: &[],
-};
+);
 
 /// Rows of a block; `ROWS` there.
 const TILE: usize = 128;
@@ -61,27 +52,13 @@ struct StepMaps([sys::CUtensorMap; 8]);
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 struct Step {
+    shared: FusedArguments,
     online: u64,
     target: u64,
     back: u64,
-    online_bias: u64,
-    target_bias: u64,
-    action: u64,
-    reward: u64,
-    weight: u64,
-    discount: u64,
-    batch_rows: u64,
-    huber_delta: u64,
-    double_dqn: u64,
-    td: u64,
-    loss_partial: u64,
     dout: u64,
     bias_partial: u64,
     masks: u64,
-    actions: u32,
-    rows: u32,
-    iterations: u32,
-    pad: u32,
 }
 
 /// As `FragmentPart` in `step_kernels.cu`.
@@ -148,16 +125,12 @@ impl FusedTf32 {
     pub fn new(stream: &Arc<CudaStream>, memory: &StepMemory) -> Result<Self, CudaError> {
         let context = stream.context();
         let module = load(context, &FUSED_TF32_SOURCE)?;
-        let step = function(&module, &FUSED_TF32_SOURCE, "fused_step_tf32")?;
-        let dynamic = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        step.set_attribute(dynamic, SHARED_BYTES as i32)?;
+        let step =
+            function_with_shared(&module, &FUSED_TF32_SOURCE, "fused_step_tf32", SHARED_BYTES)?;
         let fragments = function(&load(context, &SOURCE)?, &SOURCE, "weight_fragments")?;
-        let processors =
-            context.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let rows = memory.capacity;
         let tiles = rows.div_ceil(TILE);
-        // Tiles that each block takes in turn.
-        let iterations = tiles.div_ceil(processors.max(1) as usize);
+        let iterations = tiles_in_turn(context, tiles)?;
         let zeroed = |len| DeviceMemory::<f32>::zeroed(stream, len);
         let gradients = [
             zeroed(rows * 384)?,
@@ -167,30 +140,14 @@ impl FusedTf32 {
         let weights = [zeroed(FORWARD)?, zeroed(FORWARD)?, zeroed(BACK)?];
         let bias_partial = zeroed(tiles * memory.biases())?;
         let masks = DeviceMemory::zeroed(stream, 3 * tiles * MASK_WORDS)?;
-        let (state, settings) = (memory.state.address(), memory.settings.address());
-        let bias = memory.layers[0].bias.start;
         let arguments = Step {
+            shared: FusedArguments::new(memory, iterations),
             online: weights[0].address(),
             target: weights[1].address(),
             back: weights[2].address(),
-            online_bias: memory.online.master(bias),
-            target_bias: memory.target.master(bias),
-            action: memory.action.address(),
-            reward: memory.reward.address(),
-            weight: memory.weight.address(),
-            discount: memory.discount.address(),
-            batch_rows: state + offset_of!(StepState, rows) as u64,
-            huber_delta: settings + offset_of!(StepSettings, huber_delta) as u64,
-            double_dqn: settings + offset_of!(StepSettings, double_dqn) as u64,
-            td: 0,
-            loss_partial: memory.loss_partial.address(),
             dout: memory.d_out.address(),
             bias_partial: bias_partial.address(),
             masks: masks.address(),
-            actions: memory.num_actions as u32,
-            rows: rows as u32,
-            iterations: iterations as u32,
-            pad: 0,
         };
         Ok(Self {
             fragments,
@@ -221,20 +178,13 @@ impl FusedTf32 {
         // SAFETY: the type matches weight_fragments; each part reads a whole matrix, and writes `lanes` times 16
         // bytes, which lie side by side in arrays of as many.
         unsafe { builder.launch(grid) }?;
-        let arguments = Step {
-            td,
-            ..self.arguments
-        };
+        let mut arguments = self.arguments;
+        arguments.shared.td = td;
         let mut builder = self.stream.launch_builder(&self.step);
         builder.arg(&self.maps).arg(&arguments);
-        let grid = LaunchConfig {
-            grid_dim: (self.blocks, 1, 1),
-            block_dim: (THREADS, 1, 1),
-            shared_mem_bytes: SHARED_BYTES,
-        };
         // SAFETY: order and types match fused_step_tf32; the maps describe arrays of `rows` rows, and what
         // `arguments` names was allocated for as many; `td` holds them, as the caller promises.
-        unsafe { builder.launch(grid) }?;
+        unsafe { builder.launch(shape(self.blocks, THREADS, SHARED_BYTES)) }?;
         Ok(())
     }
 

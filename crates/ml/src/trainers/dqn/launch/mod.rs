@@ -113,3 +113,11 @@ fn threads(work: usize) -> LaunchConfig {
         shared_mem_bytes: 0,
     }
 }
+
+fn shape(blocks: u32, threads: u32, shared_mem_bytes: u32) -> LaunchConfig {
+    LaunchConfig {
+        grid_dim: (blocks, 1, 1),
+        block_dim: (threads, 1, 1),
+        shared_mem_bytes,
+    }
+}

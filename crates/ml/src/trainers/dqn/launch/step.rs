@@ -9,7 +9,7 @@ use ml_cuda::{CudaError, arguments};
 
 use super::fused::Fused;
 use super::memory::{NetworkMemory, StepMemory};
-use super::{GradientParts, Parts, SOURCE, norm_blocks, stored_bytes, threads};
+use super::{GradientParts, Parts, SOURCE, norm_blocks, shape, stored_bytes, threads};
 use crate::error::TrainError;
 use crate::network::Layer;
 
@@ -413,11 +413,7 @@ impl StepKernels {
 }
 
 fn blocks_of_256(blocks: u32) -> LaunchConfig {
-    LaunchConfig {
-        grid_dim: (blocks, 1, 1),
-        block_dim: (256, 1, 1),
-        shared_mem_bytes: 0,
-    }
+    shape(blocks, 256, 0)
 }
 
 /// One product a layer, with bias and ReLU in its epilogue; the last without ReLU, in f32.
