@@ -11,6 +11,7 @@ use ml_cuda::CudaError;
 use ml_cuda::kernels::{KernelSource, function};
 use ml_cuda::matmul::Precision;
 
+use super::Parts;
 use super::fused_bf16::FusedBf16;
 use super::fused_tf32::FusedTf32;
 use super::memory::StepMemory;
@@ -20,12 +21,10 @@ use crate::trainers::dqn::state::{StepSettings, StepState};
 /// Inputs and outputs of each layer, padded: the kernels are written for these.
 const SIZES: [(usize, usize); 4] = [(80, 384), (384, 384), (384, 384), (384, 48)];
 
-/// The kernels of a precision.
+/// The kernels of a precision: passes and loss, then all gradients.
 #[derive(Debug)]
 pub enum Fused {
-    /// Passes and all gradients.
     Bf16(Box<FusedBf16>),
-    /// Passes and the gradients of pre-activations; those of the weights are products.
     Tf32(Box<FusedTf32>),
 }
 
@@ -62,6 +61,22 @@ impl Fused {
         match self {
             Self::Bf16(kernels) => kernels.enqueue_step(td),
             Self::Tf32(kernels) => kernels.enqueue_step(td),
+        }
+    }
+
+    /// Parts of the gradients of all weights and biases.
+    pub fn enqueue_weight_gradients(&self) -> Result<(), CudaError> {
+        match self {
+            Self::Bf16(kernels) => kernels.enqueue_weight_gradients(),
+            Self::Tf32(kernels) => kernels.enqueue_weight_gradients(),
+        }
+    }
+
+    /// Where they are.
+    pub fn parts(&self, layers: &[Layer]) -> Parts {
+        match self {
+            Self::Bf16(kernels) => kernels.parts(layers),
+            Self::Tf32(kernels) => kernels.parts(layers),
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Passes, loss and the gradients of pre-activations as one kernel in tf32: `kernels/step_fused_tf32_sm90a.cu`. The
-//! products of the weights' gradients stay cuBLASLt's.
+//! Passes, loss and all gradients as two kernels in tf32: `kernels/step_fused_tf32_sm90a.cu`.
 
 use std::sync::Arc;
 
@@ -27,9 +26,16 @@ pub const FUSED_TF32_SOURCE: KernelSource = hopper_source(
 
 /// Rows of a block; `ROWS` there.
 const TILE: usize = 128;
-const THREADS: u32 = 256;
-/// `SHARED_BYTES` there.
-const SHARED_BYTES: u32 = 224_296;
+/// `STEP_SHARED_BYTES` and `WEIGHTS_SHARED_BYTES` there.
+const STEP_SHARED_BYTES: u32 = 224_328;
+const WEIGHTS_SHARED_BYTES: u32 = 196_672;
+/// Rows of a stage; `GROUP` there.
+const GROUP: usize = 32;
+/// `WEIGHT_BLOCKS` there.
+const WEIGHT_BLOCKS: u32 = 132;
+/// `SPLITS_FIRST`, `SPLITS_SQUARE` and `SPLITS_LAST` there.
+const SPLITS: [u32; 3] = [10, 12, 8];
+const MOST_SPLITS: usize = 12;
 /// Units of a fragment, and steps of k.
 const FRAGMENT: (usize, usize) = (16, 8);
 /// Fragments side by side for one step: what a warp owns of a hidden layer, and of the outputs.
@@ -42,11 +48,24 @@ const PARTS: usize = 11;
 /// Words of `masks` for each layer and 128 rows: a bit for each of 384 columns.
 const MASK_WORDS: usize = 3 * 256 * 2;
 
-/// As `StepMaps` there: x of the states and of the next states; hidden activations from the first to the last; and
-/// the gradients of what is before them, from the last to the first.
+/// As `StepMaps` there: x of the states and of the next states.
 #[repr(C, align(128))]
 #[derive(Debug, Clone, Copy)]
-struct StepMaps([sys::CUtensorMap; 8]);
+struct StepMaps([sys::CUtensorMap; 2]);
+
+/// The states' x for the other kernel.
+#[repr(C, align(128))]
+#[derive(Debug, Clone, Copy)]
+struct InputMap(sys::CUtensorMap);
+
+/// As `Saved` there: gradients of what is before each ReLU, from the first to the last, and of the outputs; hidden
+/// activations from the first to the last. Addresses.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Saved([u64; 7]);
+
+/// Columns of each, in chunks of 32.
+const SAVED_COLUMNS: [usize; 7] = [384, 384, 384, 64, 384, 384, 384];
 
 /// As `Step` there, field by field; addresses.
 #[repr(C)]
@@ -56,9 +75,9 @@ struct Step {
     online: u64,
     target: u64,
     back: u64,
-    dout: u64,
     bias_partial: u64,
     masks: u64,
+    saved: Saved,
 }
 
 /// As `FragmentPart` in `step_kernels.cu`.
@@ -85,39 +104,48 @@ unsafe impl DeviceRepr for StepMaps {}
 // SAFETY: plain numbers without padding.
 unsafe impl DeviceRepr for Step {}
 // SAFETY: as above.
+unsafe impl DeviceRepr for Saved {}
+// SAFETY: as for the maps.
+unsafe impl DeviceRepr for InputMap {}
+// SAFETY: as above.
 unsafe impl DeviceRepr for FragmentPlan {}
 const _: () = assert!(
-    size_of::<StepMaps>() == 1024 && size_of::<Step>() == 152 && size_of::<FragmentPlan>() == 440
+    size_of::<StepMaps>() == 256 && size_of::<Step>() == 200 && size_of::<FragmentPlan>() == 440
 );
 
-/// The two launches between a step's inputs and the products of its weights' gradients, with all that they read and
-/// write baked in.
+/// The launches between a step's inputs and its optimizer, with all that they read and write baked in.
 #[derive(Debug)]
 pub struct FusedTf32 {
     stream: Arc<CudaStream>,
     fragments: CudaFunction,
     step: CudaFunction,
+    weight_gradients: CudaFunction,
     plan: FragmentPlan,
     maps: StepMaps,
     /// All but the address of the TD errors.
     arguments: Step,
     blocks: u32,
     tiles: usize,
-    /// Gradients of the hidden layers' pre-activations, by layer.
-    gradients: [DeviceMemory<f32>; 3],
+    weights: i32,
+    inputs: InputMap,
+    /// Sums over shares of the batch of the weights' gradients.
+    partial: DeviceMemory<f32>,
     /// Sums over each tile of the gradients of all pre-activations.
     bias_partial: DeviceMemory<f32>,
-    /// Which hidden activations are positive; `arguments` has their address, as of the fragments.
+    /// Which hidden activations are positive; `arguments` has their address, as of what follows.
     _masks: DeviceMemory<u32>,
-    _weights: [DeviceMemory<f32>; 3],
+    _saved: [DeviceMemory<f32>; 7],
+    _fragments: [DeviceMemory<f32>; 3],
 }
 
 impl FusedTf32 {
     /// Bytes that [`new`](Self::new) allocates.
     pub fn bytes_needed(layers: &[Layer], capacity: usize) -> u64 {
-        let biases: usize = layers.iter().map(|layer| layer.outputs).sum();
+        let last = &layers[layers.len() - 1];
+        let (weights, flat) = (last.weight.end, last.bias.end);
         let tiles = capacity.div_ceil(TILE);
-        let words = 3 * capacity * 384 + 2 * FORWARD + BACK + tiles * (biases + 3 * MASK_WORDS);
+        let of_tile = TILE * SAVED_COLUMNS.iter().sum::<usize>() + flat - weights + 3 * MASK_WORDS;
+        let words = 2 * FORWARD + BACK + MOST_SPLITS * weights + tiles * of_tile;
         4 * words as u64
     }
 
@@ -125,42 +153,46 @@ impl FusedTf32 {
     pub fn new(stream: &Arc<CudaStream>, memory: &StepMemory) -> Result<Self, CudaError> {
         let context = stream.context();
         let module = load(context, &FUSED_TF32_SOURCE)?;
-        let step =
-            function_with_shared(&module, &FUSED_TF32_SOURCE, "fused_step_tf32", SHARED_BYTES)?;
+        let find = |name, shared| function_with_shared(&module, &FUSED_TF32_SOURCE, name, shared);
         let fragments = function(&load(context, &SOURCE)?, &SOURCE, "weight_fragments")?;
         let rows = memory.capacity;
         let tiles = rows.div_ceil(TILE);
         let iterations = tiles_in_turn(context, tiles)?;
         let zeroed = |len| DeviceMemory::<f32>::zeroed(stream, len);
-        let gradients = [
-            zeroed(rows * 384)?,
-            zeroed(rows * 384)?,
-            zeroed(rows * 384)?,
-        ];
-        let weights = [zeroed(FORWARD)?, zeroed(FORWARD)?, zeroed(BACK)?];
+        let fragments_of = [zeroed(FORWARD)?, zeroed(FORWARD)?, zeroed(BACK)?];
+        let saved = SAVED_COLUMNS.map(|columns| zeroed(tiles * TILE * columns));
+        let [z1, z2, z3, dout, h1, h2, h3] = saved;
+        let saved = [z1?, z2?, z3?, dout?, h1?, h2?, h3?];
+        let saved_addresses = [0, 1, 2, 3, 4, 5, 6].map(|at: usize| saved[at].address());
+        let weights = memory.weights();
         let bias_partial = zeroed(tiles * memory.biases())?;
         let masks = DeviceMemory::zeroed(stream, 3 * tiles * MASK_WORDS)?;
         let arguments = Step {
             shared: FusedArguments::new(memory, iterations),
-            online: weights[0].address(),
-            target: weights[1].address(),
-            back: weights[2].address(),
-            dout: memory.d_out.address(),
+            online: fragments_of[0].address(),
+            target: fragments_of[1].address(),
+            back: fragments_of[2].address(),
             bias_partial: bias_partial.address(),
             masks: masks.address(),
+            saved: Saved(saved_addresses),
         };
+        let addresses = [0, 1, 2].map(|at: usize| fragments_of[at].address());
         Ok(Self {
             fragments,
-            step,
-            plan: fragment_plan(memory, [0, 1, 2].map(|at: usize| weights[at].address())),
-            maps: step_maps(memory, [0, 1, 2].map(|at: usize| gradients[at].address()))?,
+            step: find("fused_step_tf32", STEP_SHARED_BYTES)?,
+            weight_gradients: find("fused_weight_gradients_tf32", WEIGHTS_SHARED_BYTES)?,
+            plan: fragment_plan(memory, addresses),
+            maps: step_maps(memory)?,
+            inputs: InputMap(inputs(memory, memory.x.address(), GROUP)?),
             arguments,
             blocks: tiles.div_ceil(iterations) as u32,
             tiles,
-            gradients,
+            weights: weights as i32,
+            partial: zeroed(MOST_SPLITS * weights)?,
             bias_partial,
             _masks: masks,
-            _weights: weights,
+            _saved: saved,
+            _fragments: fragments_of,
             stream: Arc::clone(stream),
         })
     }
@@ -183,21 +215,29 @@ impl FusedTf32 {
         let mut builder = self.stream.launch_builder(&self.step);
         builder.arg(&self.maps).arg(&arguments);
         // SAFETY: order and types match fused_step_tf32; the maps describe arrays of `rows` rows, and what
-        // `arguments` names was allocated for as many; `td` holds them, as the caller promises.
-        unsafe { builder.launch(shape(self.blocks, THREADS, SHARED_BYTES)) }?;
+        // `arguments` names was allocated for as many, or for whole tiles; `td` holds them, as the caller promises.
+        unsafe { builder.launch(shape(self.blocks, 256, STEP_SHARED_BYTES)) }?;
         Ok(())
     }
 
-    /// Address of the gradient of what is before a hidden layer's ReLU.
-    pub fn gradient(&self, layer: usize) -> u64 {
-        self.gradients[layer].address()
+    /// Parts of the gradients of all weights; those of the biases are there already.
+    pub fn enqueue_weight_gradients(&self) -> Result<(), CudaError> {
+        let (partial, rows) = (self.partial.address(), self.arguments.shared.rows as i32);
+        let mut builder = self.stream.launch_builder(&self.weight_gradients);
+        builder.arg(&self.arguments.saved).arg(&self.inputs);
+        builder.arg(&partial);
+        builder.arg(&self.weights).arg(&rows);
+        // SAFETY: order and types match fused_weight_gradients_tf32; what was saved covers whole tiles, and
+        // `partial` has a row of all weights for each of its splits.
+        unsafe { builder.launch(shape(WEIGHT_BLOCKS, 384, WEIGHTS_SHARED_BYTES)) }?;
+        Ok(())
     }
 
-    /// Where sums are that the products leave whole, and where those of the biases.
-    pub fn parts(&self, memory: &StepMemory) -> Parts {
+    /// Where they are.
+    pub fn parts(&self, layers: &[Layer]) -> Parts {
         Parts {
-            of_weights: memory.gradient.address(),
-            layout: GradientParts::new(&memory.layers, [1, 1, 1]),
+            of_weights: self.partial.address(),
+            layout: GradientParts::new(layers, SPLITS),
             of_biases: self.bias_partial.address(),
             bias_rows: self.tiles as u32,
         }
@@ -258,21 +298,13 @@ fn fragment_plan(memory: &StepMemory, [online, target, back]: [u64; 3]) -> Fragm
     FragmentPlan(parts)
 }
 
-/// `gradients`: of the pre-activations, by layer.
-fn step_maps(memory: &StepMemory, gradients: [u64; 3]) -> Result<StepMaps, CudaError> {
-    let rows = memory.capacity;
-    let next_states = memory.x.address() + (rows * 80 * 4) as u64;
-    let tile =
-        |address: u64, columns: usize| tensor_map(F32, address, (columns, rows), (32, TILE), WIDE);
-    let hidden = |layer: usize| tile(memory.hidden[layer].address(), 384);
-    Ok(StepMaps([
-        tile(memory.x.address(), 80)?,
-        tile(next_states, 80)?,
-        hidden(0)?,
-        hidden(1)?,
-        hidden(2)?,
-        tile(gradients[2], 384)?,
-        tile(gradients[1], 384)?,
-        tile(gradients[0], 384)?,
-    ]))
+fn step_maps(memory: &StepMemory) -> Result<StepMaps, CudaError> {
+    let next_states = memory.x.address() + (memory.capacity * 80 * 4) as u64;
+    let tile = |address: u64| inputs(memory, address, TILE);
+    Ok(StepMaps([tile(memory.x.address())?, tile(next_states)?]))
+}
+
+/// Inputs in boxes of so many rows.
+fn inputs(memory: &StepMemory, address: u64, rows: usize) -> Result<sys::CUtensorMap, CudaError> {
+    tensor_map(F32, address, (80, memory.capacity), (32, rows), WIDE)
 }

@@ -243,43 +243,30 @@ impl StepKernels {
     /// Gradients of all weights, and the partial sums of those of the biases.
     pub fn backward(&self, memory: &StepMemory) -> Result<(), TrainError> {
         match &self.fused {
-            Some(Fused::Bf16(kernels)) => Ok(kernels.enqueue_weight_gradients()?),
-            Some(Fused::Tf32(kernels)) => {
-                let hidden = (0..memory.layers.len() - 1).map(|at| kernels.gradient(at));
-                let gradients = hidden.chain([memory.d_out.address()]);
-                for (at, d) in gradients.enumerate() {
-                    self.weight_gradient(memory, at, d)?;
-                }
-                Ok(())
-            }
+            Some(fused) => Ok(fused.enqueue_weight_gradients()?),
             None => self.backward_products(memory),
         }
-    }
-
-    /// Of a layer whose pre-activations have the gradient at `d`.
-    fn weight_gradient(&self, memory: &StepMemory, at: usize, d: u64) -> Result<(), TrainError> {
-        let input = if at == 0 {
-            memory.x.address()
-        } else {
-            memory.hidden[at - 1].address()
-        };
-        let gradient = memory.gradient.address() + 4 * memory.layers[at].weight.start as u64;
-        // SAFETY: the plan has the layer's sizes, and every array was allocated for them; of `2 capacity` rows of
-        // activations the first half is read, which are those of the states.
-        unsafe { self.weight_gradient[at].enqueue(input, d, gradient) }?;
-        Ok(())
     }
 
     fn backward_products(&self, memory: &StepMemory) -> Result<(), TrainError> {
         let mut d = memory.d_out.address();
         for at in (0..memory.layers.len()).rev() {
-            self.weight_gradient(memory, at, d)?;
+            let layer = &memory.layers[at];
+            let input = if at == 0 {
+                memory.x.address()
+            } else {
+                memory.hidden[at - 1].address()
+            };
+            let gradient = memory.gradient.address() + 4 * layer.weight.start as u64;
+            // SAFETY: as in `forward`; of `2 capacity` rows of activations the first half is read,
+            // which are those of the states.
+            unsafe { self.weight_gradient[at].enqueue(input, d, gradient) }?;
             if at == 0 {
                 break;
             }
             let before = memory.d_hidden[at % 2].address();
-            let weight = memory.online.stored(memory.layers[at].weight.start);
-            // SAFETY: as in `forward`; `before` is the array of the two that does not hold `d`.
+            let weight = memory.online.stored(layer.weight.start);
+            // SAFETY: as above; `before` is the array of the two that does not hold `d`.
             unsafe { self.input_gradient[at - 1].enqueue(weight, d, before) }?;
             self.relu(memory, at - 1, before)?;
             d = before;
@@ -316,8 +303,7 @@ impl StepKernels {
         let layers = &memory.layers;
         let tiles = memory.tiles() as u32;
         let parts = match &self.fused {
-            Some(Fused::Bf16(kernels)) => kernels.parts(layers),
-            Some(Fused::Tf32(kernels)) => kernels.parts(memory),
+            Some(fused) => fused.parts(layers),
             // The products leave whole sums of the weights, each in its place.
             None => Parts {
                 of_weights: memory.gradient.address(),
