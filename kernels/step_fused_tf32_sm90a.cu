@@ -22,8 +22,8 @@
 // fused_weight_gradients_tf32: partial sums over the batch of the gradients of weights
 //   dW3 = Z3' H2,   dW2 = Z2' H1,   dW1 = Z1' x,   dW4 = dout' H3
 //   x                     tensor map of the states' x, in boxes of 32 rows
-//   partial [12][stride]  f32 out    dW1, dW2, dW3, dW4 one behind the other as the flat parameters have them; dW1 fills the
-//                                    first 10 rows alone, dW4 the first 8
+//   partial [13][stride]  f32 out    dW1, dW2, dW3, dW4 one behind the other as the flat parameters have them; dW1 fills the
+//                                    first 8 rows alone, dW4 the first 6
 //   Launch: 384 threads, WEIGHTS_SHARED_BYTES, grid WEIGHT_BLOCKS.   Bits: fixed order.
 //
 // What is saved from the one for the other, gradients Z1, Z2, Z3 and dout and activations H1, H2, H3, lies as it lay in shared
@@ -82,39 +82,47 @@ struct Step : FusedArguments {
 };
 static_assert(sizeof(Step) == 200, "launch/fused_tf32.rs lays it out so");
 
-// Weights of a warp's 48 units for 16 k: [k step of 8][16 units].
-typedef uint4 Fragments[6];
+// Weights of a warp's 16 units for 8 k, of as many products as are on their way at once.
+constexpr int AHEAD = 5;
+typedef uint4 Fragments[AHEAD];
 
 __device__ __forceinline__ void load_fragment(uint4& v, const uint4* at) {
     asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(at));
 }
-// All but the last of the two steps from `at` on: what `layer` begins with.
+// What `layer` begins with: all but the last of them.
 __device__ __forceinline__ void load_first(Fragments& f, const uint4* at) {
 #pragma unroll
-    for (int x = 0; x < 5; x++) load_fragment(f[x], at + 32 * x);
+    for (int n = 0; n + 1 < AHEAD; n++) load_fragment(f[n], at + 32 * n);
 }
 
-// A layer for this warpgroup's units, in `steps` of 8 k, of which `rot` is the first; both are even. `w`: the lane's first
-// fragment. Each product goes with the load of what it was five products before: weights are on their way while five others are
-// multiplied, of this warpgroup and of the other.
-__device__ __forceinline__ void layer(float (&acc)[3][64], Fragments& f, const uint4* w, int steps, int rot, uint32_t columns) {
+// A layer for this warpgroup's units, in STEPS of 8 k, of which `rot` is the first; both are even. `w`: the lane's first fragment.
+// Each product goes with the load of the fragment that takes the place of the one before. There is no loop: a warp has six scoreboards
+// to wait for loads with, and ptxas puts all that are on their way around a loop's end on one, so that to wait for the oldest
+// would be to wait for the newest.
+template <int STEPS>
+__device__ __forceinline__ void layer(float (&acc)[3][64], Fragments& f, const uint4* w, int rot, uint32_t columns) {
     int u = rot;
-#pragma unroll 1
-    for (int i = 0; i < steps; i += 2) {
-        const uint64_t b = desc128(columns + (u >> 2) * CHUNK_BYTES) + 2 * (u & 2);
-        const uint4* const here = w + u * 96;
-        u = u + 2 == steps ? 0 : u + 2;
-        const uint4* const next = w + u * 96;
-        const bool more = i + 2 < steps;
+    asm volatile("" : "+r"(u));
+    const uint4* next = w + u * 96;
+    uint64_t b = 0;
 #pragma unroll
-        for (int x = 0; x < 6; x++) {
-            wg_fence();
-            wgmma_tf32_n128_rs(acc[x % 3], f[x], x < 3 ? b : b + 2);
-            wg_commit();
-            wg_wait<1>();
-            // The product before is done, and its registers are free.
-            if (x == 0) load_fragment(f[5], here + 32 * 5);
-            else if (more) load_fragment(f[x - 1], next + 32 * (x - 1));
+    for (int n = 0; n < 3 * STEPS; n++) {
+        // Two steps are within 32 columns.
+        if (n % 6 == 0) b = desc128(columns + (u >> 2) * CHUNK_BYTES) + 2 * (u & 2);
+        wg_fence();
+        wgmma_tf32_n128_rs(acc[n % 3], f[n % AHEAD], n % 6 < 3 ? b : b + 2);
+        wg_commit();
+        wg_wait<1>();
+        // The product before is done, and its registers are free.
+        const int m = n + AHEAD - 1;
+        if (m < 3 * STEPS) {
+            if (m % 6 == 0) {
+                u = u + 2 == STEPS ? 0 : u + 2;
+                // Else all 24 places are computed before the first layer, and kept where there is no room.
+                asm volatile("" : "+r"(u));
+                next = w + u * 96;
+            }
+            load_fragment(f[m % AHEAD], next + 32 * (m % 6));
         }
     }
     wg_wait<0>();
@@ -122,7 +130,7 @@ __device__ __forceinline__ void layer(float (&acc)[3][64], Fragments& f, const u
 
 // 64 units' accumulators to shared memory, rounded. Thread's values: units 2 g + {0, 1} of the warp's 16, rows
 // 8 j + 2 t + {0, 1}.
-enum How { RELU, MASKED };
+enum How { RELU, RELU_NOTED, MASKED };
 template <How HOW>
 __device__ __forceinline__ void store_units(float (&d)[64], uint32_t even, uint32_t odd, uint2& bits, float2& sums) {
     sums = make_float2(0, 0);
@@ -133,9 +141,9 @@ __device__ __forceinline__ void store_units(float (&d)[64], uint32_t even, uint3
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             const uint32_t bit = 1u << ((4 * j + e) & 31);
-            if (HOW == RELU) {
+            if (HOW != MASKED) {
                 v[e] = relu_tf32(d[4 * j + e]);
-                if (v[e] != 0) word |= bit;
+                if (HOW == RELU_NOTED && v[e] != 0) word |= bit;
             } else {
                 v[e] = word & bit ? to_tf32(d[4 * j + e]) : 0;
                 (e < 2 ? sums.x : sums.y) += __uint_as_float(v[e]);
@@ -197,7 +205,6 @@ extern "C" __global__ void __launch_bounds__(256, 1)
             parity ^= 1;
 #pragma unroll 1
             for (int k = 0; k < 3; k++) {
-                const int steps = k == 0 ? INPUTS / 8 : HID / 8, rot = k == 0 ? rot_first : rot_square;
                 const uint4* const w = weights + lane + (k == 0 ? AT_W1 / 4 + warp * (48 * INPUTS / 4) : (k == 1 ? AT_W2 : AT_W3) / 4 + warp * (48 * HID / 4));
 #pragma unroll
                 for (int i = 0; i < 3; i++) {
@@ -209,7 +216,8 @@ extern "C" __global__ void __launch_bounds__(256, 1)
                     }
                     pin(acc[i]);
                 }
-                layer(acc, f, w, steps, rot, base);
+                if (k == 0) layer<INPUTS / 8>(acc, f, w, rot_first, base);
+                else layer<HID / 8>(acc, f, w, rot_square, base);
                 pin(acc[0]); pin(acc[1]); pin(acc[2]);
                 if (keep && k > 0 && tid == 0) bulk_read<0>();
                 __syncthreads();                          // all have read what is now overwritten
@@ -217,7 +225,9 @@ extern "C" __global__ void __launch_bounds__(256, 1)
 #pragma unroll
                 for (int i = 0; i < 3; i++) {
                     float2 none;
-                    store_units<RELU>(acc[i], of_block(even, warp * 3 + i), of_block(odd, warp * 3 + i), bits[i], none);
+                    const uint32_t even_at = of_block(even, warp * 3 + i), odd_at = of_block(odd, warp * 3 + i);
+                    if (keep) store_units<RELU_NOTED>(acc[i], even_at, odd_at, bits[i], none);
+                    else store_units<RELU>(acc[i], even_at, odd_at, bits[i], none);
                     // Meanwhile, and where the first accumulators were.
                     if (i == 0 && k < 2) load_first(f, weights + lane + (k == 0 ? AT_W2 : AT_W3) / 4 + warp * (48 * HID / 4) + rot_square * 96);
                 }
@@ -370,7 +380,6 @@ extern "C" __global__ void __launch_bounds__(256, 1)
         // ---- back through layers 4, 3 and 2 ----
 #pragma unroll 1
         for (int k = 0; k < 3; k++) {
-            const int steps = k == 0 ? OUTN / 8 : HID / 8, rot = k == 0 ? rot_last : rot_square;
             const uint4* const w = l.back + lane + (k == 0 ? BACK_W4 / 4 + warp * (48 * OUTN / 4) : (k == 1 ? BACK_W3 : BACK_W2) / 4 + warp * (48 * HID / 4));
 #pragma unroll
             for (int i = 0; i < 3; i++) {
@@ -378,7 +387,8 @@ extern "C" __global__ void __launch_bounds__(256, 1)
                 for (int j = 0; j < 64; j++) acc[i][j] = 0;
                 pin(acc[i]);
             }
-            layer(acc, f, w, steps, rot, base);
+            if (k == 0) layer<OUTN / 8>(acc, f, w, rot_last, base);
+            else layer<HID / 8>(acc, f, w, rot_square, base);
             pin(acc[0]); pin(acc[1]); pin(acc[2]);
             uint2 bits[3];
 #pragma unroll
@@ -423,8 +433,8 @@ constexpr int WEIGHTS_SHARED_BYTES = OFF_STAGE_BAR + 2 * STAGES * 8;
 static_assert(WEIGHTS_SHARED_BYTES == 196672, "launch/fused_tf32.rs asks for as much");
 constexpr int WORKERS = 8;                                  // warps that multiply
 
-// Shares of the batch, by what a group of rows costs: bytes of both operands.
-constexpr int SPLITS_SQUARE = 12, SPLITS_FIRST = 10, SPLITS_LAST = 8;
+// Shares of the batch. A block of the square products is held up by products, the others' by the bytes of their operands.
+constexpr int SPLITS_SQUARE = 13, SPLITS_FIRST = 8, SPLITS_LAST = 6;
 constexpr int WEIGHT_BLOCKS = 8 * SPLITS_SQUARE + 2 * SPLITS_FIRST + 2 * SPLITS_LAST;
 static_assert(WEIGHT_BLOCKS == 132, "launch/fused_tf32.rs launches as many");
 

@@ -34,8 +34,8 @@ const GROUP: usize = 32;
 /// `WEIGHT_BLOCKS` there.
 const WEIGHT_BLOCKS: u32 = 132;
 /// `SPLITS_FIRST`, `SPLITS_SQUARE` and `SPLITS_LAST` there.
-const SPLITS: [u32; 3] = [10, 12, 8];
-const MOST_SPLITS: usize = 12;
+const SPLITS: [u32; 3] = [8, 13, 6];
+const MOST_SPLITS: usize = 13;
 /// Units of a fragment, and steps of k.
 const FRAGMENT: (usize, usize) = (16, 8);
 /// Fragments side by side for one step: what a warp owns of a hidden layer, and of the outputs.
