@@ -44,17 +44,29 @@ impl<'a> Cx<'a> {
         let home = self.world.mods[target.module].krate;
         let here = self.world.mods[module].krate;
         let root = self.world.crates[home].root;
+        let externs = &self.world.crates[here].externs;
         let head = if here == home {
             "crate".to_owned()
+        } else if let Some((name, _)) = externs.iter().find(|(_, krate)| **krate == Some(home)) {
+            name.clone()
         } else {
-            self.world.crates[here]
-                .externs
-                .iter()
-                .find(|(_, krate)| **krate == Some(home))
-                .map_or_else(
-                    || self.world.crates[home].name.clone(),
-                    |(name, _)| name.clone(),
-                )
+            // Through a crate that has it at its root, or will.
+            let retired = self.rules.retired_types();
+            let olds = retired.filter(|retired| retired.becomes() == def);
+            let all: Vec<DefId> = olds.map(|retired| retired.def()).chain([def]).collect();
+            let through = externs.iter().find(|(_, krate)| {
+                krate.is_some_and(|krate| {
+                    let root = self.world.crates[krate].root;
+                    all.iter().any(|one| {
+                        let name = &self.world.defs[*one].name;
+                        self.world.name_in(root, name, Ns::Type, Some(module)) == Res::Def(*one)
+                    })
+                })
+            });
+            if let Some((name, _)) = through {
+                return format!("{name}::{}", target.name);
+            }
+            self.world.crates[home].name.clone()
         };
         if self
             .world
@@ -159,11 +171,30 @@ fn rename_one(
             let seg = &path.segs[taken - 2].name;
             let parent = cx.world.mods[from].parent;
             let target = cx.world.defs[new].module;
+            let around = &names[..taken - 2];
+            let handed_on =
+                || imports_of::is_handed_on(cx, &scope, path.leading_colon, around, &seg.text);
+            let is_its_name = seg.text == cx.world.mods[from].name;
+            if !is_its_name && handed_on() {
+                return Some(Edit::new(last.span, new_name, rule));
+            }
             // `….old_module::Old` beside a module that holds the new one.
-            if seg.text == cx.world.mods[from].name
+            let is_beside = || {
+                let beside: Vec<&str> = around
+                    .iter()
+                    .copied()
+                    .chain([cx.world.mods[target].name.as_str()])
+                    .collect();
+                let found = cx
+                    .world
+                    .resolve(scope, path.leading_colon, &beside, Ns::Type);
+                found == (Res::Mod(target), beside.len())
+            };
+            if is_its_name
                 && parent.is_some()
                 && cx.world.mods[target].parent == parent
                 && taken > 2
+                && (is_beside() || handed_on())
             {
                 let text = format!("{}::{new_name}", cx.world.mods[target].name);
                 return Some(Edit::new(Span::new(seg.span.lo, last.span.hi), text, rule));

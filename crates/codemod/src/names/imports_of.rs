@@ -155,6 +155,7 @@ struct Leaf {
     name: String,
     path: Vec<String>,
     has_alias: bool,
+    is_self: bool,
     is_glob: bool,
     leading_colon: bool,
     vis: Vis,
@@ -170,6 +171,7 @@ fn leaves(item: &Item) -> Vec<Leaf> {
         span: leaf.span,
         path: leaf.path,
         has_alias: matches!(leaf.binds, Binds::Rename(_)),
+        is_self: leaf.is_self,
         is_glob: leaf.binds == Binds::Glob,
         leading_colon: it.leading_colon,
         vis: item.vis.clone(),
@@ -192,6 +194,11 @@ enum Op {
     /// Another module of the same crate holds it: module and name, below the crate's root.
     Move {
         module: Vec<String>,
+        name: String,
+    },
+    /// Its path led through a name of a module that is gone: it comes by one of its own, the module's path and the name.
+    Elsewhere {
+        home: String,
         name: String,
     },
 }
@@ -407,6 +414,14 @@ fn scope_edits(
                     Op::Remove
                 }
             }
+            Res::Mod(target)
+                if rules.deleted_mods.contains_key(target)
+                    && leaf.is_glob
+                    && is_pub
+                    && let Some(op) = handed_on_as_a_whole(cx, scope.module, leaf, *target) =>
+            {
+                op
+            }
             Res::Mod(target) if rules.deleted_mods.contains_key(target) && leaf.is_glob => {
                 // Names that only this glob brings and that still stand somewhere keep it.
                 let needed = world.mods[*target]
@@ -430,13 +445,16 @@ fn scope_edits(
             Res::Mod(target) if rules.deleted_mods.contains_key(target) => {
                 if now.contains_key(&leaf.name) {
                     Op::Keep
+                } else if is_pub
+                    && let Some(op) = handed_on(cx, leaf, *target, &all_leaves, &resolve)
+                {
+                    op
                 } else {
                     Op::Remove
                 }
             }
             Res::Mod(target) if leaf.is_glob => {
-                let is_plain =
-                    !is_pub && !leaf.has_cfg && !scope.is_block && scope.holes.is_empty();
+                let is_plain = !is_pub && !leaf.has_cfg && !scope.is_block;
                 let lost = is_plain
                     && glob_brings(cx, scope, *target, was)
                     && !glob_brings(cx, scope, *target, &now_with_inside);
@@ -482,14 +500,27 @@ fn scope_edits(
             .map(|(leaf, _)| leaf.path[..leaf.path.len() - 1].to_vec())
             .collect();
         for (leaf, op) in of_item.iter_mut() {
-            if let Op::Move { .. } = op
+            if let Op::Move { .. } | Op::Elsewhere { .. } = op
                 && kept.contains(&leaf.path[..leaf.path.len() - 1])
                 && let Res::Def(def) = resolve(leaf, Ns::Type)
                 && let Some(retired) = rules.retired_def(def)
             {
-                add_import(cx, scope, retired.becomes(), out);
-                *op = Op::Remove;
+                let path = cx.full_path(scope.module, retired.becomes());
+                let (home, name) = path.rsplit_once("::").unwrap_or(("", &path));
+                *op = Op::Elsewhere {
+                    home: home.to_owned(),
+                    name: name.to_owned(),
+                };
             }
+        }
+    }
+    for (at, item) in scope.items.iter().enumerate() {
+        if ops[at]
+            .iter()
+            .any(|(_, op)| matches!(op, Op::Elsewhere { .. }))
+            && new_home(item, &ops[at]).is_none()
+        {
+            part_ways(cx, scope, item, &mut ops[at], out);
         }
     }
     for (at, item) in scope.items.iter().enumerate() {
@@ -873,16 +904,242 @@ fn moved(cx: &Cx<'_>, from: ModId, leaf: &Leaf, new: DefId) -> Op {
     }
     match prefix {
         Res::Mod(module) if cx.rules.deleted_mods.contains_key(&module) => {
-            let path = world.module_path(world.defs[new].module);
+            let target = world.defs[new].module;
+            let path = world.module_path(target);
             let below: Vec<String> = path.split("::").skip(1).map(str::to_owned).collect();
-            Op::Move {
-                module: below,
-                name,
+            let (old, around) = segs[..segs.len() - 1].split_last().expect("the module");
+            let is_aliased = *old != world.mods[module].name;
+            let handed_on = is_handed_on(cx, &scope, leaf.leading_colon, around, old);
+            if is_aliased && handed_on {
+                return Op::Rename(name);
+            }
+            let beside: Vec<&str> = around
+                .iter()
+                .copied()
+                .chain(below.last().map(String::as_str))
+                .collect();
+            let (found, n) = world.resolve(scope, leaf.leading_colon, &beside, Ns::Type);
+            let is_beside = !below.is_empty() && n == beside.len() && found == Res::Mod(target);
+            if is_beside || handed_on {
+                return Op::Move {
+                    module: below,
+                    name,
+                };
+            }
+            let path = cx.full_path(from, new);
+            let (home, name) = path.rsplit_once("::").unwrap_or(("", &path));
+            Op::Elsewhere {
+                home: home.to_owned(),
+                name: name.to_owned(),
             }
         }
         // What it comes from has something else of the new name.
         Res::Mod(module) if !leaf.has_alias && is_taken(cx, module, new, from) => Op::Remove,
         _ => Op::Rename(name),
+    }
+}
+
+/// Where the types go that a module held which is gone; `None` if it held none that has a successor.
+fn successor_of(cx: &Cx<'_>, gone: ModId) -> Option<ModId> {
+    let world = cx.world;
+    cx.rules
+        .retired_types()
+        .find(|retired| world.defs[retired.def()].module == gone)
+        .map(|retired| world.defs[retired.becomes()].module)
+}
+
+/// Whether the name by which a path reaches a module that is gone leads to the module behind it afterwards:
+/// [`handed_on`] says which do, and an import of such a name does.
+pub(super) fn is_handed_on(
+    cx: &Cx<'_>,
+    scope: &Scope<'_>,
+    leading_colon: bool,
+    around: &[&str],
+    name: &str,
+) -> bool {
+    leads_on(cx, scope, leading_colon, around, name, 8)
+}
+
+fn leads_on(
+    cx: &Cx<'_>,
+    scope: &Scope<'_>,
+    leading_colon: bool,
+    around: &[&str],
+    name: &str,
+    depth: usize,
+) -> bool {
+    let world = cx.world;
+    let module = match around {
+        [] => scope.module,
+        _ => match world.resolve(*scope, leading_colon, around, Ns::Type) {
+            (Res::Mod(module), n) if n == around.len() => module,
+            _ => return false,
+        },
+    };
+    let Some(entries) = world.mods[module].entries.get(name) else {
+        return false;
+    };
+    entries.iter().any(|entry| {
+        let crate::world::EntryKind::Use {
+            leading_colon,
+            path,
+        } = &entry.kind
+        else {
+            return false;
+        };
+        if entry.vis != Vis::Private {
+            return true;
+        }
+        let segs: Vec<&str> = path.iter().map(String::as_str).collect();
+        let from = Scope {
+            module,
+            blocks: &[],
+            params: &[],
+        };
+        let Some((last, around)) = segs.split_last() else {
+            return false;
+        };
+        let is_alias = match world.resolve(from, *leading_colon, &segs, Ns::Type) {
+            (Res::Mod(gone), n) => n == segs.len() && *last != world.mods[gone].name,
+            _ => false,
+        };
+        depth > 0 && is_alias && leads_on(cx, &from, *leading_colon, around, last, depth - 1)
+    })
+}
+
+/// What others take names from through this re-export leads to the module that has them now.
+fn handed_on(
+    cx: &Cx<'_>,
+    leaf: &Leaf,
+    gone: ModId,
+    all: &[(usize, Leaf)],
+    resolve: &dyn Fn(&Leaf, Ns) -> Res,
+) -> Option<Op> {
+    let target = successor_of(cx, gone)?;
+    let path = cx.world.module_path(target);
+    let below: Vec<String> = path.split("::").skip(1).map(str::to_owned).collect();
+    let name = below.last()?.clone();
+    let is_there = all.iter().any(|(_, other)| {
+        other.vis != Vis::Private
+            && other.name == name
+            && resolve(other, Ns::Type) == Res::Mod(target)
+    });
+    if !leaf.has_alias && is_there {
+        return None;
+    }
+    // `old::{self as name}`: the path in front of the braces changes.
+    Some(if leaf.is_self {
+        Op::Move {
+            module: below,
+            name: "self".into(),
+        }
+    } else {
+        Op::Rename(name)
+    })
+}
+
+/// What a glob of a module that is gone hands on comes from the module that has it now, unless it is there already.
+fn handed_on_as_a_whole(cx: &Cx<'_>, from: ModId, leaf: &Leaf, gone: ModId) -> Option<Op> {
+    let world = cx.world;
+    let target = successor_of(cx, gone)?;
+    let is_there = cx
+        .rules
+        .retired_types()
+        .filter(|retired| world.defs[retired.def()].module == gone)
+        .all(|retired| {
+            let new = retired.becomes();
+            world.name_in(from, &world.defs[new].name, Ns::Type, Some(from)) == Res::Def(new)
+        });
+    if is_there {
+        return None;
+    }
+    let segs: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
+    let (old, around) = segs.split_last()?;
+    let scope = Scope {
+        module: from,
+        blocks: &[],
+        params: &[],
+    };
+    if *old != world.mods[gone].name {
+        return is_handed_on(cx, &scope, leaf.leading_colon, around, old).then_some(Op::Keep);
+    }
+    let path = world.module_path(target);
+    Some(Op::Move {
+        module: path.split("::").skip(1).map(str::to_owned).collect(),
+        name: "*".into(),
+    })
+}
+
+/// The path that leaves of a `use` have in common, if all of them come from elsewhere now: what it replaces, and it.
+fn new_home(item: &Item, ops: &[(Leaf, Op)]) -> Option<(Span, String)> {
+    let ItemKind::Use(it) = &item.kind else {
+        return None;
+    };
+    let mut homes = ops.iter().filter(|(_, op)| *op != Op::Remove);
+    let Some((_, Op::Elsewhere { home: first, .. })) = homes.next() else {
+        return None;
+    };
+    if !homes.all(|(_, op)| matches!(op, Op::Elsewhere { home, .. } if home == first)) {
+        return None;
+    }
+    let mut at = &it.tree;
+    loop {
+        let UseKind::Path { name, rest } = &at.kind else {
+            return None;
+        };
+        match &rest.kind {
+            UseKind::Path { .. } => at = rest,
+            _ if is_direct(rest) => {
+                return Some((Span::new(it.tree.span.lo, name.span.hi), first.clone()));
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// Leaves of a `use` that come from elsewhere now, beside others that stay: each gets an import of its own.
+fn part_ways(
+    cx: &Cx<'_>,
+    scope: &UseScope<'_>,
+    item: &Item,
+    ops: &mut [(Leaf, Op)],
+    out: &mut Vec<EditGroup>,
+) {
+    let ItemKind::Use(it) = &item.kind else {
+        return;
+    };
+    let (eol, indent) = (trivia::eol(cx.text), indent_of(cx.text, item.span.lo));
+    let head = cx.src(Span::new(item.span.lo, it.tree.span.lo));
+    let mut own = String::new();
+    let mut rule = String::new();
+    for (leaf, op) in ops.iter_mut() {
+        let Op::Elsewhere { home, name } = op else {
+            continue;
+        };
+        let new = cx
+            .rules
+            .retired_types()
+            .map(|retired| retired.becomes())
+            .find(|new| cx.world.defs[*new].name == *name);
+        match new {
+            Some(new) if !leaf.has_alias && leaf.vis == Vis::Private => {
+                add_import(cx, scope, new, out)
+            }
+            _ => {
+                let alias = if leaf.has_alias {
+                    format!(" as {}", leaf.name)
+                } else {
+                    String::new()
+                };
+                own.push_str(&format!("{eol}{indent}{head}{home}::{name}{alias};"));
+                rule = new.map_or(String::new(), |new| rule_for(cx, new));
+            }
+        }
+        *op = Op::Remove;
+    }
+    if !own.is_empty() {
+        let at = Span::new(item.span.hi, item.span.hi);
+        out.push(EditGroup::one(Edit::new(at, own, &rule)));
     }
 }
 
@@ -932,6 +1189,9 @@ fn item_edits(cx: &Cx<'_>, item: &Item, ops: &[(Leaf, Op)], out: &mut Vec<EditGr
             .map_or(&Op::Keep, |(_, op)| op)
     };
     let mut edits: Vec<Edit> = Vec::new();
+    if let Some((span, home)) = new_home(item, ops) {
+        edits.push(Edit::new(span, home, rule));
+    }
     let gone = tree_edits(cx, &it.tree, &op_of, None, rule, &mut edits);
     if gone {
         out.push(EditGroup::one(Edit::new(
@@ -979,12 +1239,14 @@ fn tree_edits<'o>(
             Op::Keep => false,
             Op::Remove => true,
             // The path of what moves is the parent's.
-            Op::Rename(name) | Op::Move { name, .. } => {
+            Op::Rename(name) | Op::Move { name, .. } | Op::Elsewhere { name, .. } => {
                 let ident = match &tree.kind {
                     UseKind::Name(ident) | UseKind::Rename { name: ident, .. } => ident.span,
                     _ => tree.span,
                 };
-                edits.push(Edit::new(ident, name.clone(), rule));
+                if ident.text(cx.text) != name {
+                    edits.push(Edit::new(ident, name.clone(), rule));
+                }
                 false
             }
         },
@@ -1156,6 +1418,9 @@ fn new_self<'o>(leaf: &UseTree, op_of: &dyn Fn(Span) -> &'o Op) -> Option<String
     let (Op::Rename(new) | Op::Move { name: new, .. }) = op_of(leaf.span) else {
         return None;
     };
+    if new == "self" {
+        return None;
+    }
     match &leaf.kind {
         UseKind::Rename { rename, .. } => Some(format!("{new} as {}", rename.text)),
         _ => Some(new.clone()),
@@ -1172,7 +1437,7 @@ fn is_direct(tree: &UseTree) -> bool {
                 UseKind::Name(_) | UseKind::Rename { .. } | UseKind::Glob
             )
         }),
-        UseKind::Glob => false,
+        UseKind::Glob => true,
     }
 }
 
@@ -1186,8 +1451,10 @@ fn collect_targets<'o>(
             .iter()
             .for_each(|item| collect_targets(item, op_of, out)),
         UseKind::Path { rest, .. } => {
+            // `self` of the module that moved is its own name's affair.
             if let Some(leaf) = self_leaf(rest)
-                && let Op::Move { module, .. } = op_of(leaf.span)
+                && let Op::Move { module, name } = op_of(leaf.span)
+                && name != "self"
             {
                 out.push(module);
             }
@@ -1248,6 +1515,12 @@ fn group_deletions(
                 "",
                 rule,
             ));
+            return;
+        }
+        // `path::{self}` is `path`.
+        if lone_self && text[..group.span.lo].ends_with("::") {
+            let whole = Span::new(group.span.lo - 2, group.span.hi);
+            edits.push(Edit::new(whole, "", rule));
             return;
         }
     }

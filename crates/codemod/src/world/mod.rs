@@ -15,8 +15,8 @@ use std::rc::Rc;
 
 use crate::syntax::{self, File, Generics, Item, ParseFailure, Path, Sig, Span, Ty, Vis};
 
-pub(crate) use build::parent_dir;
 pub use build::{CrateSpec, Loader, Surface};
+pub(crate) use build::{join, parent_dir};
 pub use lookup::{FieldHit, MethodHit};
 pub use resolve::{BlockScope, Ns, Res, Scope};
 pub use types::{Type, TypeCtx};
