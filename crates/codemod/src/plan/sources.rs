@@ -452,6 +452,11 @@ impl Loader for Sources<'_> {
     fn read(&self, path: &str) -> Option<Rc<str>> {
         self.read_text(path)
     }
+
+    fn behind_links(&self, path: &str) -> Option<String> {
+        let real = &self.tree.get(path)?.path;
+        (real != path).then(|| real.clone())
+    }
 }
 
 fn dirs_of(packages: &[Package]) -> HashMap<String, usize> {

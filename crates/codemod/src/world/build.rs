@@ -33,6 +33,11 @@ pub struct Surface {
 pub trait Loader {
     /// The text of a file, `None` where there is no such file or it is not UTF-8.
     fn read(&self, path: &str) -> Option<Rc<str>>;
+
+    /// Where the file lies that a path through links leads to, if it is another one.
+    fn behind_links(&self, _path: &str) -> Option<String> {
+        None
+    }
 }
 
 impl World {
@@ -195,6 +200,12 @@ impl World {
         id
     }
 
+    /// A file under its own path, by whatever link it was reached.
+    fn add_real_file(&mut self, path: &str, text: Rc<str>, loader: &dyn Loader) -> FileId {
+        let real = loader.behind_links(path);
+        self.add_file(real.as_deref().unwrap_or(path), text)
+    }
+
     /// A file that no target reaches: parsed all the same, so that it can be reported.
     pub fn add_orphan(&mut self, path: &str, text: Rc<str>) -> FileId {
         self.add_file(path, text)
@@ -209,7 +220,7 @@ impl World {
     fn add_crate(&mut self, spec: &CrateSpec, loader: &dyn Loader) {
         let krate = self.crates.len();
         let text = loader.read(&spec.root).unwrap_or_else(|| Rc::from(""));
-        let file = self.add_file(&spec.root, text);
+        let file = self.add_real_file(&spec.root, text, loader);
         let root = self.new_module(Module {
             krate,
             parent: None,
@@ -457,7 +468,7 @@ impl World {
                             loader,
                         ) {
                             Some((path, is_mod_rs, text)) => {
-                                let id = self.add_file(&path, text);
+                                let id = self.add_real_file(&path, text, loader);
                                 let here = parent_dir(&path).to_owned();
                                 let stem = path
                                     .rsplit('/')
@@ -532,7 +543,7 @@ impl World {
                 let Some(text) = loader.read(&path) else {
                     return;
                 };
-                let id = self.add_file(&path, text);
+                let id = self.add_real_file(&path, text, loader);
                 if !self.files[id].contexts.contains(&module) {
                     self.files[id].contexts.push(module);
                 }

@@ -225,3 +225,45 @@ fn a_file_that_goes_away_stops_the_run() {
         .to_string();
     assert!(error.contains("src/lib.rs"), "{error}");
 }
+
+/// A module behind a link is the file behind it, under its own path: it is migrated once, however often it is declared.
+#[cfg(unix)]
+#[test]
+fn modules_behind_links_are_migrated() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().unwrap();
+    let at = |path: &str| folder.path().join(path);
+    for (path, text) in [
+        ("Cargo.toml", MANIFEST),
+        (
+            "src/lib.rs",
+            "pub type Memory = ml_dqn::ReplayBufferType;\npub mod all;\npub mod rows;\npub mod again {\n    #[path = \"../../shared/rows.rs\"]\n    pub mod rows;\n}\n",
+        ),
+        (
+            "shared/rows.rs",
+            "pub fn on_gpu(memory: &crate::Memory) -> bool {\n    memory.is_gpu()\n}\n",
+        ),
+        ("shared/all/mod.rs", "pub mod deep;\n"),
+        ("shared/all/deep.rs", SITE),
+    ] {
+        fs::create_dir_all(at(path).parent().unwrap()).unwrap();
+        fs::write(at(path), text).unwrap();
+    }
+    symlink("../shared/rows.rs", at("src/rows.rs")).unwrap();
+    symlink("../shared/all", at("src/all")).unwrap();
+    let tree = read_tree(folder.path(), &WalkOptions::default()).unwrap();
+    let migration = Migration::parse(MIGRATION, &migration_text()).unwrap();
+    let plan = plan(&tree, &[migration], &PlanOptions::default()).unwrap();
+    let paths: Vec<&str> = plan.changes.iter().map(|change| change.path()).collect();
+    assert_eq!(
+        paths,
+        ["shared/all/deep.rs", "shared/rows.rs", "src/lib.rs"]
+    );
+    assert_eq!(
+        plan.records
+            .iter()
+            .filter(|record| record.kind == RecordKind::Unresolved)
+            .count(),
+        0
+    );
+}
