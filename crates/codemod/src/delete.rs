@@ -26,8 +26,12 @@ struct Fact {
     work: usize,
     name: String,
     is_test: bool,
-    /// Uses something dead itself.
+    /// Makes something dead itself, or asserts what cannot hold.
     dead: bool,
+    /// Reads what is gone of a value, which one that stays may have had as well.
+    reads: bool,
+    /// Makes what stays, or names it.
+    makes_new: bool,
     /// Functions that it names.
     names: HashSet<Key>,
     is_main: bool,
@@ -57,7 +61,8 @@ pub struct Deleted {
 ///
 /// Returns what was deleted; whole files are marked as deleted in the session.
 pub fn test_code(session: &mut Session<'_>) -> Result<Vec<Deleted>, Broken> {
-    let (facts, mentions, benches) = facts(session);
+    let (mut facts, mentions, benches) = facts(session);
+    settle_reads(&mut facts);
     let mut poisoned: HashSet<Key> = facts
         .iter()
         .filter(|fact| fact.dead)
@@ -91,6 +96,29 @@ pub fn test_code(session: &mut Session<'_>) -> Result<Vec<Deleted>, Broken> {
     Ok(out)
 }
 
+/// What only reads is dead as well, unless it makes what stays or lets a helper make it: then a person has to look.
+fn settle_reads(facts: &mut [Fact]) {
+    let mut makes: HashSet<Key> = facts
+        .iter()
+        .filter(|fact| fact.makes_new)
+        .map(|fact| fact.key)
+        .collect();
+    loop {
+        let more: Vec<Key> = facts
+            .iter()
+            .filter(|fact| !makes.contains(&fact.key) && !makes.is_disjoint(&fact.names))
+            .map(|fact| fact.key)
+            .collect();
+        if more.is_empty() {
+            break;
+        }
+        makes.extend(more);
+    }
+    for fact in facts {
+        fact.dead |= fact.reads && !makes.contains(&fact.key);
+    }
+}
+
 /// Functions of tests, what unread macros name, and the macros of Criterion by file.
 type Facts = (Vec<Fact>, Vec<keep::Mention>, Vec<(usize, keep::Criterion)>);
 
@@ -121,7 +149,7 @@ fn facts(session: &Session<'_>) -> Facts {
                 .filter(|(_, function)| function.in_test_code)
                 .map(|(index, function)| {
                     let krate = cx.world.mods[function.module].krate;
-                    let dead_here = leftovers.iter().any(|left| left.dead && function.span.contains(left.span) && !in_nested(cx, index, left.span));
+                    let dead_here = |reads: bool| leftovers.iter().any(|left| left.dead && left.reads == reads && function.span.contains(left.span) && !in_nested(cx, index, left.span));
                     let fails = cx.nodes.exprs.iter().any(|expr| function.body.contains(expr.span) && folds_to_failure(cx, expr));
                     let mut names: HashSet<Key> = HashSet::new();
                     let mut work_names = Vec::new();
@@ -173,9 +201,11 @@ fn facts(session: &Session<'_>) -> Facts {
                         work: at,
                         name: function.name.clone(),
                         is_test: function.is_test,
-                        dead: dead_here || fails,
+                        dead: dead_here(false) || fails,
+                        reads: dead_here(true),
                         names,
                         is_main,
+                        makes_new: uses_new,
                         uses_new: uses_new || holds_new,
                         uses_live: keep::names_live_kind(cx, function.span),
                         work_names,
@@ -620,6 +650,7 @@ pub fn modules(session: &mut Session<'_>) -> Result<Outcome, Broken> {
                         reason: format!("`{name}` is taken from below a module that is to go; the module stays until this is settled"),
                         suggestion: Some("move what is used to a module that stays, then run again".into()),
                         dead: false,
+                        reads: false,
                     },
                 ));
             }
@@ -645,6 +676,7 @@ pub fn modules(session: &mut Session<'_>) -> Result<Outcome, Broken> {
                         ),
                         suggestion: Some("delete it by hand, or repair it and run again".into()),
                         dead: false,
+                        reads: false,
                     },
                 ));
             }

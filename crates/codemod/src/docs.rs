@@ -7,6 +7,7 @@
 mod comments;
 mod examples;
 mod extract;
+mod included;
 mod links;
 mod markdown;
 mod order;
@@ -21,6 +22,7 @@ use crate::session::{Broken, Session};
 use crate::syntax::Span;
 
 pub use examples::{RULE, examples, prepare};
+pub use included::included;
 pub use links::{Links, links};
 
 /// What there is to say about a file's documentation, at places in the original file.

@@ -17,6 +17,15 @@ pub struct Leftover {
     pub suggestion: Option<String>,
     /// Uses something that has no counterpart at all: a test that does is deleted.
     pub dead: bool,
+    /// And only by what it reads of a value, which may be one that stays: a test that makes such a value is not deleted.
+    pub reads: bool,
+}
+
+impl Leftover {
+    fn that_reads(mut self) -> Self {
+        self.reads = true;
+        self
+    }
 }
 
 /// Why a branch that is never taken stays, and what to do about it.
@@ -46,6 +55,11 @@ impl<'a> Cx<'a> {
         let mut kept: Vec<Leftover> = Vec::new();
         for found in out {
             if let Some(last) = kept.iter_mut().find(|last| last.span.overlaps(found.span)) {
+                last.reads = match (last.dead, found.dead) {
+                    (true, true) => last.reads && found.reads,
+                    (true, false) => last.reads,
+                    (false, _) => found.reads,
+                };
                 last.dead |= found.dead;
                 continue;
             }
@@ -68,6 +82,7 @@ impl<'a> Cx<'a> {
             reason: reason.into(),
             suggestion,
             dead,
+            reads: false,
         }
     }
 
@@ -188,13 +203,16 @@ impl<'a> Cx<'a> {
                 if let Some(Retired::Wrapper(rule)) = self.retired(ty) {
                     if let Some(hint) = rule.spec.gone.get(&member.text) {
                         let reason = format!("`{}` is read on the host", member.text);
-                        return Some(self.leftover(
-                            expr.span,
-                            &rule.spec.rule,
-                            reason,
-                            Some(hint.clone()),
-                            true,
-                        ));
+                        return Some(
+                            self.leftover(
+                                expr.span,
+                                &rule.spec.rule,
+                                reason,
+                                Some(hint.clone()),
+                                true,
+                            )
+                            .that_reads(),
+                        );
                     }
                     if member.text == rule.spec.payload {
                         let (reason, hint) = self.kept_payload(expr, base, rule);
@@ -233,13 +251,10 @@ impl<'a> Cx<'a> {
                     && !self.sees_field(ty, &member.text, expr)
                 {
                     let reason = format!("`{}` is read on the host", member.text);
-                    return Some(self.leftover(
-                        expr.span,
-                        &rule.spec.rule,
-                        reason,
-                        Some(hint.clone()),
-                        true,
-                    ));
+                    return Some(
+                        self.leftover(expr.span, &rule.spec.rule, reason, Some(hint.clone()), true)
+                            .that_reads(),
+                    );
                 }
                 if !ty.peeled().is_known() && self.rules.is_distinctive(&member.text) {
                     let reason = format!(
@@ -271,13 +286,16 @@ impl<'a> Cx<'a> {
                             method.text,
                             self.world.defs[retired.becomes()].name
                         );
-                        return Some(self.leftover(
-                            expr.span,
-                            retired.rule(),
-                            reason,
-                            Some(hint.clone()),
-                            true,
-                        ));
+                        return Some(
+                            self.leftover(
+                                expr.span,
+                                retired.rule(),
+                                reason,
+                                Some(hint.clone()),
+                                true,
+                            )
+                            .that_reads(),
+                        );
                     }
                     if let Retired::Enum(rule) = &retired
                         && (rule.spec.some.contains_key(&method.text)
@@ -324,13 +342,10 @@ impl<'a> Cx<'a> {
                         "`{}` has no counterpart on `{}`",
                         method.text, self.world.defs[rule.becomes].name
                     );
-                    return Some(self.leftover(
-                        expr.span,
-                        &rule.spec.rule,
-                        reason,
-                        Some(hint.clone()),
-                        true,
-                    ));
+                    return Some(
+                        self.leftover(expr.span, &rule.spec.rule, reason, Some(hint.clone()), true)
+                            .that_reads(),
+                    );
                 }
                 if !ty.peeled().is_known() && self.rules.is_distinctive(&method.text) {
                     let reason = format!(

@@ -165,6 +165,7 @@ fn over(
     });
     let proven = proven(&world, &rules, &options.evidence);
     records.extend(orphans(&world, &rules, found));
+    records.extend(included_examples(&world, &rules, found));
     let mut held = HashSet::new();
     let mut extra: Vec<(usize, Leftover)> = Vec::new();
     // A function that came to nothing stays as it was, and what follows from that is seen by doing it all again.
@@ -190,6 +191,7 @@ fn over(
     rename(&mut session, &leftovers)?;
     records.extend(unused_members(&mut session));
     records.extend(variants::unmade(&mut session));
+    records.extend(unreached(&session));
     extra.extend(bracket(&mut session)?);
     extra.extend(upgraded(&mut session, &mut deleted)?);
     let mut notes: Vec<(usize, Leftover)> = kept;
@@ -428,6 +430,61 @@ fn orphans(world: &World, rules: &Rules, found: &sources::Sources<'_>) -> Vec<Re
     out
 }
 
+/// Examples of Markdown files that the documentation of code that may name what is gone includes.
+fn included_examples(world: &World, rules: &Rules, found: &sources::Sources<'_>) -> Vec<Record> {
+    let sees = |file: &world::SourceFile| {
+        found.in_scope(&file.path)
+            && file
+                .contexts
+                .iter()
+                .any(|context| found.can_see(world, *context))
+    };
+    let read = |path: &str| found.in_scope(path).then(|| found.text(path)).flatten();
+    docs::included(world, rules, &sees, &read)
+        .into_iter()
+        .map(|site| {
+            let index = crate::syntax::LineIndex::new(&site.text);
+            let kind = crate::record::RecordKind::Note;
+            let place = (&*site.text, &index);
+            let mut record = records::located(kind, &site.path, place, site.span, &site.reason());
+            record.rule = docs::RULE.into();
+            record.suggestion = site.suggestion;
+            record
+        })
+        .collect()
+}
+
+/// Notes on files of test code that stay, but that only deleted ones declared.
+fn unreached(session: &Session<'_>) -> Vec<Record> {
+    let world = session.world;
+    let works = || session.works.iter();
+    let gone: HashSet<usize> = works()
+        .filter(|work| work.deleted)
+        .map(|work| work.id)
+        .collect();
+    works()
+        .filter(|work| !work.deleted && !work.keep && !work.contexts.is_empty())
+        .filter(|work| {
+            work.contexts.iter().all(|&context| {
+                world.is_test_code(context)
+                    && world
+                        .ancestors(context)
+                        .any(|module| gone.contains(&world.mods[module].file))
+            })
+        })
+        .map(|work| {
+            let mut record = sources::file_record(
+                crate::record::RecordKind::Note,
+                &work.path,
+                "no target reaches this file any more: what declared it is deleted",
+                Some("delete it if nothing else needs it"),
+            );
+            record.rule = "dead-test".into();
+            record
+        })
+        .collect()
+}
+
 /// Notes on variants and fields that this run took the last use of.
 fn unused_members(session: &mut Session<'_>) -> Vec<Record> {
     let mut out = Vec::new();
@@ -557,6 +614,7 @@ fn bracket(session: &mut Session<'_>) -> Result<Vec<(usize, Leftover)>, PlanErro
                         reason: site.reason,
                         suggestion: site.suggestion,
                         dead: false,
+                        reads: false,
                     },
                 ));
             }
@@ -691,6 +749,7 @@ fn whole(at: usize, reason: String, hint: &str) -> Leftover {
         reason,
         suggestion: Some(hint.to_owned()),
         dead: false,
+        reads: false,
     }
 }
 
@@ -982,6 +1041,7 @@ fn kept_on_purpose(session: &Session<'_>) -> Vec<(usize, Leftover)> {
                     ),
                     suggestion: None,
                     dead: false,
+                    reads: false,
                 });
             }
             found
@@ -1004,6 +1064,7 @@ fn kept_names(cx: &crate::rewrite::Cx<'_>) -> Vec<Leftover> {
                 ),
                 suggestion: Some(format!("write `{}`", cx.world.defs[retired.becomes()].name)),
                 dead: false,
+                reads: false,
             });
         }
     }

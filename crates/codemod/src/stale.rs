@@ -112,6 +112,7 @@ pub fn comments(before: &Cx<'_>, hunks: &[Hunk], words: &Vocabulary<'_>) -> Vec<
                 reason,
                 suggestion: Some("read whether it still holds".into()),
                 dead: false,
+                reads: false,
             });
         }
     }

@@ -361,6 +361,7 @@ impl Found {
             reason,
             suggestion: hint,
             dead: false,
+            reads: false,
         });
     }
 

@@ -226,6 +226,7 @@ impl Place<'_> {
             reason: format!("the example could not be rewritten: {why}"),
             suggestion: Some("rewrite it by hand".into()),
             dead: false,
+            reads: false,
         }
     }
 
@@ -261,6 +262,7 @@ impl Place<'_> {
             reason: format!("in an example: {}", site.reason),
             suggestion: site.suggestion.clone(),
             dead: false,
+            reads: false,
         }
     }
 

@@ -1,7 +1,8 @@
 //! The examples of a file as code that can be analysed, line by line.
 
-use super::comments::{Doc, docs};
+use super::comments::{Doc, DocLine, docs};
 use super::markdown::{Language, blocks, language, quote_len};
+use crate::syntax::trivia::{line_end, next_line};
 use crate::syntax::{File, ItemKind, LineIndex, Span, StmtKind, parse};
 
 /// A block of Rust in a documentation.
@@ -101,6 +102,22 @@ pub fn examples(file: &File, text: &str) -> Vec<Example> {
         .iter()
         .flat_map(|doc| examples_of(doc, text))
         .collect()
+}
+
+/// The examples of a Markdown file, in order.
+pub fn examples_in_markdown(text: &str) -> Vec<Example> {
+    let mut lines = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let hi = line_end(text, at);
+        let content = Span::new(at, at + text[at..hi].trim_end_matches('\r').len());
+        lines.push(DocLine {
+            content,
+            forbidden: &[],
+        });
+        at = next_line(text, at);
+    }
+    examples_of(&Doc { at: 0, lines }, text)
 }
 
 fn examples_of(doc: &Doc, text: &str) -> Vec<Example> {

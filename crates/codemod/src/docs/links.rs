@@ -210,6 +210,7 @@ impl Here<'_, '_> {
                         reason,
                         suggestion: hint,
                         dead: false,
+                        reads: false,
                     });
                 }
             }

@@ -78,6 +78,7 @@ pub(super) fn leftovers(cx: &Cx<'_>, held: &HashSet<(usize, usize)>) -> Vec<Left
                 reason: format!("nothing of `{name}` would be left, or nothing but a panic or an early return"),
                 suggestion: Some("delete it with its callers, or write what it is to do with the buffer that is left".into()),
                 dead: false,
+                reads: false,
             }
         })
         .collect()

@@ -121,6 +121,7 @@ fn dependency(text: &str, item: &Item, rule: &UpgradeDependency, out: &mut Upgra
                         ),
                         suggestion: Some(format!("ask for `{}`", rule.to)),
                         dead: false,
+                        reads: false,
                     }),
                 }
             }
@@ -179,6 +180,7 @@ fn names(
                 reason: format!("`{}` {} has no feature `{feature}`", rule.package, rule.to),
                 suggestion: Some("take it out of the list".into()),
                 dead: false,
+                reads: false,
             });
         }
     }

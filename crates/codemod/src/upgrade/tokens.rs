@@ -161,6 +161,7 @@ pub fn look(cx: &Cx<'_>, scopes: &Scopes<'_>, read: &HashMap<usize, Found>, foun
                         reason: format!("{what} {}", opaque.place),
                         suggestion: Some(hint),
                         dead: false,
+                        reads: false,
                     });
                 }
             };
