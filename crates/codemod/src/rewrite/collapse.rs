@@ -1637,9 +1637,23 @@ fn simplify(cx: &Cx<'_>, pat: &Pat, rewritten: bool) -> Simple {
             Some(Res::Variant(def, at)) => (def, at),
             Some(Res::Def(def)) if matches!(cx.world.defs[def].kind, DefKind::Struct { .. }) => {
                 let name = cx.world.defs[def].name.clone();
+                let n_fields = match &cx.world.defs[def].kind {
+                    DefKind::Struct { fields, .. } => fields.len().max(parts.len()),
+                    _ => parts.len(),
+                };
+                let mut parts = parts;
+                parts.resize(n_fields, Simple::Wild);
                 return Simple::Ctor {
                     siblings: Some(vec![(name.clone(), parts.len())]),
                     name,
+                    parts,
+                };
+            }
+            // Of an enum that is not known: what has the same path and as many parts is the same variant.
+            _ if !parts.is_empty() => {
+                return Simple::Ctor {
+                    name: format!("{}/{}", cx.src(path.span), parts.len()),
+                    siblings: None,
                     parts,
                 };
             }

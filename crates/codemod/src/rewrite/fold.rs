@@ -276,6 +276,8 @@ impl<'a> Cx<'a> {
             }
             ExprKind::Macro(mac) => self.fold_assert(expr, mac),
             ExprKind::MethodCall { .. } if self.predicate(expr).is_some() => self.predicate(expr),
+            ExprKind::MethodCall { .. } if self.only_wraps(expr).is_some() => self.only_wraps(expr),
+            ExprKind::Call { callee, args } => self.wrapped_try(expr, callee, args),
             ExprKind::MethodCall {
                 recv,
                 method,
@@ -299,8 +301,10 @@ impl<'a> Cx<'a> {
                 else {
                     return None;
                 };
-                let same = self.an.local(body) == Some(*self.an.bound_at.get(&name.span.lo)?);
-                (same && !self.is_as_it_was(args[0].span))
+                let same =
+                    self.an.local(only_value(body)) == Some(*self.an.bound_at.get(&name.span.lo)?);
+                let is_bare = trivia::comments(self.text, args[0].span).is_empty();
+                (same && is_bare && !self.is_as_it_was(args[0].span))
                     .then(|| self.edit(Span::new(recv.span.hi, parens.hi), "", RULE))
                     .flatten()
             }
@@ -738,6 +742,98 @@ impl<'a> Cx<'a> {
     fn is_as_it_was(&self, span: Span) -> bool {
         let lo = self.rope.origin(span.lo);
         self.rope.original().get(lo..lo + span.len()) == Some(self.src(span))
+    }
+
+    /// `filter_map(|x| Some(e))` is `map(|x| e)`, where the closure did something else before.
+    fn only_wraps(&self, call: &'a Expr) -> Option<EditGroup> {
+        let ExprKind::MethodCall { args, .. } = &call.kind else {
+            return None;
+        };
+        let [closure] = &args[..] else { return None };
+        let ExprKind::Closure {
+            params,
+            body,
+            is_async: false,
+            ..
+        } = &closure.kind
+        else {
+            return None;
+        };
+        if params.len() != 1 || self.is_as_it_was(closure.span) || known::leaves_closure(body) {
+            return None;
+        }
+        let value = only_value(body);
+        let ExprKind::Call { callee, args } = &value.kind else {
+            return None;
+        };
+        let (ExprKind::Path(path), [inner]) = (&callee.kind, &args[..]) else {
+            return None;
+        };
+        let wraps = path.last().name.text.as_str();
+        if path.segs.len() != 1
+            || !matches!(wraps, "Some" | "Ok")
+            || !trivia::comments(self.text, closure.span).is_empty()
+        {
+            return None;
+        }
+        let inner = self.src(inner.span);
+        self.adapter(call, closure, body, (wraps, inner), RULE)
+    }
+
+    /// `Some(x?)`, with a `Some` of this run, as what a function or a closure gives: `x`.
+    fn wrapped_try(&self, expr: &'a Expr, callee: &'a Expr, args: &'a [Expr]) -> Option<EditGroup> {
+        let (ExprKind::Path(path), [arg]) = (&callee.kind, args) else {
+            return None;
+        };
+        let ExprKind::Try(inner) = &arg.kind else {
+            return None;
+        };
+        let wraps = path.last().name.text.as_str();
+        let name = match wraps {
+            "Some" => "std::option::Option",
+            "Ok" => "std::result::Result",
+            _ => return None,
+        };
+        let ty = self.an.ty(inner);
+        let is_it = matches!(ty, Type::Adt(def, _) if Some(*def) == self.world.canonical(name));
+        if path.segs.len() != 1
+            || !is_it
+            || !self.rope.is_inserted(callee.span)
+            || !trivia::comments(self.text, expr.span).is_empty()
+        {
+            return None;
+        }
+        let gives = if self.is_function_tail(expr) {
+            let function = *self.an.function_of.get(&expr.id)?;
+            self.is_same_afterwards(&self.an.functions[function].ret, ty)
+        } else {
+            // A closure's type follows from its body; an error's would follow from the `?`s in it.
+            wraps == "Some"
+                && matches!(self.nodes.parent(expr), Some(Parent::Expr(outer))
+                    if matches!(&outer.kind, ExprKind::Closure { body, is_async: false, .. } if body.id == expr.id))
+        };
+        gives
+            .then(|| self.edit(expr.span, self.src(inner.span), RULE))
+            .flatten()
+    }
+
+    /// Whether two types are the same, and known, once the retired ones have their new names.
+    fn is_same_afterwards(&self, a: &Type, b: &Type) -> bool {
+        let becomes = |def: usize| self.rules.retired_def(def).map_or(def, |it| it.becomes());
+        match (a, b) {
+            (Type::Adt(a, of_a), Type::Adt(b, of_b)) => {
+                becomes(*a) == becomes(*b)
+                    && of_a.len() == of_b.len()
+                    && of_a
+                        .iter()
+                        .zip(of_b)
+                        .all(|(a, b)| self.is_same_afterwards(a, b))
+            }
+            (Type::Ref(is_mut, a), Type::Ref(also, b)) => {
+                is_mut == also && self.is_same_afterwards(a, b)
+            }
+            _ => a.is_known() && a == b,
+        }
     }
 
     /// A closure that answers the same whatever it is given: `is_some_and(|x| true)` is `is_some()`.
@@ -1181,6 +1277,24 @@ impl<'a> Cx<'a> {
 }
 
 /// The name and the value of `let name = value;`, without a type.
+/// What a block gives that holds nothing else; the expression itself if it is no such block.
+fn only_value(body: &Expr) -> &Expr {
+    match &body.kind {
+        ExprKind::Block {
+            label: None,
+            flavour: BlockFlavour::Plain,
+            block,
+        } => match &block.stmts[..] {
+            [only] => match &only.kind {
+                StmtKind::Expr { expr, semi: false } => expr,
+                _ => body,
+            },
+            _ => body,
+        },
+        _ => body,
+    }
+}
+
 fn plain_let(stmt: &Stmt) -> Option<(&Name, &Expr)> {
     let StmtKind::Let {
         pat,

@@ -711,6 +711,19 @@ impl<'a> Cx<'a> {
                         false => unary("&**", base),
                     }
                 }
+                // A pattern looks through all references but one.
+                Type::Ref(false, inner) if free => {
+                    let mut more = 0;
+                    let mut at = &**inner;
+                    while let Type::Ref(false, next) = at {
+                        more += 1;
+                        at = next;
+                    }
+                    match self.is_retired_itself(at) {
+                        true => unary(&"*".repeat(more), base),
+                        false => base.clone(),
+                    }
+                }
                 Type::Ref(..) => base.clone(),
                 Type::Unknown | Type::Var(_) => payload.full.clone(),
                 ty if self.is_retired_itself(ty) => unary("&", base),
@@ -1355,17 +1368,32 @@ impl<'a> Cx<'a> {
         let Some(Parent::Expr(call)) = self.nodes.parent(closure) else {
             return None;
         };
-        let ExprKind::MethodCall {
-            recv,
-            method,
-            args,
-            parens,
-            ..
-        } = &call.kind
+        self.adapter(call, closure, expr, (wraps, inner), rule)
+    }
+
+    /// The call of an adapter whose closure gives `wraps(inner)` in the place of `value`.
+    pub(super) fn adapter(
+        &self,
+        call: &'a Expr,
+        closure: &'a Expr,
+        value: &'a Expr,
+        (wraps, inner): (&str, &str),
+        rule: &str,
+    ) -> Option<EditGroup> {
+        let (
+            ExprKind::MethodCall {
+                recv,
+                method,
+                args,
+                parens,
+                ..
+            },
+            ExprKind::Closure { params, .. },
+        ) = (&call.kind, &closure.kind)
         else {
             return None;
         };
-        let (pat, _) = &params[0];
+        let (pat, _) = params.first()?;
         let is_identity =
             matches!(&pat.kind, PatKind::Ident { name, by_ref: false, .. } if name.text == inner);
         // `|x| Some(x)` is `Some`.
@@ -1377,7 +1405,10 @@ impl<'a> Cx<'a> {
             return self.edit(closure.span, "Some", rule);
         }
         if args.len() != 1
-            || !matches!(method.text.as_str(), "filter_map" | "and_then")
+            || !matches!(
+                method.text.as_str(),
+                "filter_map" | "and_then" | "map_while" | "find_map"
+            )
             || (wraps == "Ok" && method.text != "and_then")
         {
             return None;
@@ -1391,7 +1422,7 @@ impl<'a> Cx<'a> {
                 (true, false) => {
                     let edits = vec![
                         Edit::new(method.span, "map", rule),
-                        Edit::new(expr.span, inner.to_owned(), rule),
+                        Edit::new(value.span, inner.to_owned(), rule),
                     ];
                     (!self.is_frozen(call.span)).then_some(EditGroup { edits })
                 }
@@ -1404,11 +1435,22 @@ impl<'a> Cx<'a> {
         }
         // `filter_map(|x| Some(x.clone()))`
         let clones = matches!(&pat.kind, PatKind::Ident { name, by_ref: false, .. } if inner == format!("{}.clone()", name.text));
+        // `filter_map(|x| Some(*x))`
+        let copies = matches!(&pat.kind, PatKind::Ident { name, by_ref: false, .. } if inner == format!("*{}", name.text));
+        // The first of them, whatever it is.
+        if method.text == "find_map" {
+            let then = match (is_identity, clones, copies) {
+                (true, ..) => "",
+                (_, true, _) => ".cloned()",
+                (.., true) => ".copied()",
+                _ => return None,
+            };
+            let (from, first) = self.first_of(recv, method.span.lo);
+            return self.edit(Span::new(from, parens.hi), format!("{first}{then}"), rule);
+        }
         if clones && method.text == "filter_map" {
             return self.edit(Span::new(method.span.lo, parens.hi), "cloned()", rule);
         }
-        // `filter_map(|x| Some(*x))`
-        let copies = matches!(&pat.kind, PatKind::Ident { name, by_ref: false, .. } if inner == format!("*{}", name.text));
         if copies {
             return self.edit(Span::new(method.span.lo, parens.hi), "copied()", rule);
         }
@@ -1418,9 +1460,34 @@ impl<'a> Cx<'a> {
         }
         let edits = vec![
             Edit::new(method.span, "map", rule),
-            Edit::new(expr.span, inner.to_owned(), rule),
+            Edit::new(value.span, inner.to_owned(), rule),
         ];
         (!self.is_frozen(call.span)).then_some(EditGroup { edits })
+    }
+
+    /// What asks an iterator for its first element, and from where that is written.
+    fn first_of(&self, iterator: &'a Expr, behind: usize) -> (usize, &'static str) {
+        let is_slice = |ty: &Type| match ty.peeled() {
+            Type::Slice(_) => true,
+            Type::Adt(def, _) => Some(*def) == self.world.canonical("std::vec::Vec"),
+            _ => false,
+        };
+        let plain = (behind, "next()");
+        let ExprKind::MethodCall {
+            recv, method, args, ..
+        } = &iterator.kind
+        else {
+            return plain;
+        };
+        let between = Span::new(recv.span.hi, behind);
+        if !args.is_empty() || !crate::syntax::trivia::comments(self.text, between).is_empty() {
+            return plain;
+        }
+        match method.text.as_str() {
+            "rev" => (method.span.lo, "next_back()"),
+            "iter" if is_slice(self.an.ty(recv)) => (method.span.lo, "first()"),
+            _ => plain,
+        }
     }
 
     /// Constructors of the retired types: `Enum::Survivor(e)`, `Wrapper { payload: Some(e), .. }`.

@@ -196,7 +196,7 @@ pub mod vec {
         pub fn drain<R>(&mut self, range: R) -> crate::iter::Iter<T> {} pub fn into_iter(self) -> crate::iter::Iter<T> {} pub fn clone(&self) -> Vec<T> {}
         pub fn split_off(&mut self, at: usize) -> Vec<T> {} pub fn into_boxed_slice(self) -> crate::boxed::Box<[T]> {} #[pure] pub fn as_slice(&self) -> &[T] {} #[pure] pub fn as_mut_slice(&mut self) -> &mut [T] {}
         #[pure] pub fn len(&self) -> usize {} #[pure] pub fn is_empty(&self) -> bool {} #[pure] pub fn capacity(&self) -> usize {}
-        pub fn resize(&mut self, n: usize, value: T) {}
+        pub fn resize(&mut self, n: usize, value: T) {} pub fn dedup_by(&mut self, f: impl FnMut(&mut T, &mut T) -> bool) {} pub fn dedup_by_key<K>(&mut self, f: impl FnMut(&mut T) -> K) {}
     }
     impl<T> crate::ops::Deref for Vec<T> { type Target = [T]; }
 }
@@ -225,13 +225,13 @@ pub mod collections {
     pub struct HashMap<K, V>(K, V); pub struct BTreeMap<K, V>(K, V); pub struct HashSet<T>(T); pub struct BTreeSet<T>(T); pub struct BinaryHeap<T>(T); pub struct LinkedList<T>(T);
     impl<K, V> HashMap<K, V> {
         pub fn new() -> HashMap<K, V> {} pub fn with_capacity(n: usize) -> HashMap<K, V> {} pub fn insert(&mut self, key: K, value: V) -> crate::option::Option<V> {} pub fn get<Q>(&self, key: &Q) -> crate::option::Option<&V> {} pub fn get_mut<Q>(&mut self, key: &Q) -> crate::option::Option<&mut V> {}
-        pub fn remove<Q>(&mut self, key: &Q) -> crate::option::Option<V> {} pub fn iter(&self) -> crate::iter::Iter<(&K, &V)> {} pub fn iter_mut(&mut self) -> crate::iter::Iter<(&K, &mut V)> {} pub fn into_iter(self) -> crate::iter::Iter<(K, V)> {} pub fn values(&self) -> crate::iter::Iter<&V> {} pub fn values_mut(&mut self) -> crate::iter::Iter<&mut V> {} pub fn keys(&self) -> crate::iter::Iter<&K> {} pub fn into_values(self) -> crate::iter::Iter<V> {} pub fn drain(&mut self) -> crate::iter::Iter<(K, V)> {} #[pure] pub fn len(&self) -> usize {} #[pure] pub fn is_empty(&self) -> bool {}
-        pub fn entry(&mut self, key: K) -> Entry<K, V> {} pub fn contains_key<Q>(&self, key: &Q) -> bool {}
+        pub fn remove<Q>(&mut self, key: &Q) -> crate::option::Option<V> {} #[pure] pub fn iter(&self) -> crate::iter::Iter<(&K, &V)> {} pub fn iter_mut(&mut self) -> crate::iter::Iter<(&K, &mut V)> {} pub fn into_iter(self) -> crate::iter::Iter<(K, V)> {} #[pure] pub fn values(&self) -> crate::iter::Iter<&V> {} pub fn values_mut(&mut self) -> crate::iter::Iter<&mut V> {} #[pure] pub fn keys(&self) -> crate::iter::Iter<&K> {} pub fn into_values(self) -> crate::iter::Iter<V> {} pub fn drain(&mut self) -> crate::iter::Iter<(K, V)> {} #[pure] pub fn len(&self) -> usize {} #[pure] pub fn is_empty(&self) -> bool {}
+        pub fn retain(&mut self, f: impl FnMut(&K, &mut V) -> bool) {} pub fn entry(&mut self, key: K) -> Entry<K, V> {} pub fn contains_key<Q>(&self, key: &Q) -> bool {}
     }
     impl<K, V> BTreeMap<K, V> {
         pub fn new() -> BTreeMap<K, V> {} pub fn insert(&mut self, key: K, value: V) -> crate::option::Option<V> {} pub fn get<Q>(&self, key: &Q) -> crate::option::Option<&V> {} pub fn get_mut<Q>(&mut self, key: &Q) -> crate::option::Option<&mut V> {}
-        pub fn remove<Q>(&mut self, key: &Q) -> crate::option::Option<V> {} pub fn iter(&self) -> crate::iter::Iter<(&K, &V)> {} pub fn iter_mut(&mut self) -> crate::iter::Iter<(&K, &mut V)> {} pub fn into_iter(self) -> crate::iter::Iter<(K, V)> {} pub fn values(&self) -> crate::iter::Iter<&V> {} pub fn values_mut(&mut self) -> crate::iter::Iter<&mut V> {} pub fn keys(&self) -> crate::iter::Iter<&K> {} pub fn into_values(self) -> crate::iter::Iter<V> {} #[pure] pub fn len(&self) -> usize {} #[pure] pub fn is_empty(&self) -> bool {}
-        pub fn entry(&mut self, key: K) -> Entry<K, V> {} pub fn contains_key<Q>(&self, key: &Q) -> bool {}
+        pub fn remove<Q>(&mut self, key: &Q) -> crate::option::Option<V> {} #[pure] pub fn iter(&self) -> crate::iter::Iter<(&K, &V)> {} pub fn iter_mut(&mut self) -> crate::iter::Iter<(&K, &mut V)> {} pub fn into_iter(self) -> crate::iter::Iter<(K, V)> {} #[pure] pub fn values(&self) -> crate::iter::Iter<&V> {} pub fn values_mut(&mut self) -> crate::iter::Iter<&mut V> {} #[pure] pub fn keys(&self) -> crate::iter::Iter<&K> {} pub fn into_values(self) -> crate::iter::Iter<V> {} #[pure] pub fn len(&self) -> usize {} #[pure] pub fn is_empty(&self) -> bool {}
+        pub fn retain(&mut self, f: impl FnMut(&K, &mut V) -> bool) {} pub fn entry(&mut self, key: K) -> Entry<K, V> {} pub fn contains_key<Q>(&self, key: &Q) -> bool {}
     }
     pub struct Entry<K, V>(K, V);
     impl<K, V> Entry<K, V> { pub fn or_insert<'a>(self, value: V) -> &'a mut V {} pub fn or_insert_with<'a>(self, f: impl FnOnce() -> V) -> &'a mut V {} pub fn or_default<'a>(self) -> &'a mut V {} }
