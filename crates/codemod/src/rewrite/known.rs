@@ -692,6 +692,32 @@ impl<'a> Cx<'a> {
         payload.base.at_least(Prec::Tight)
     }
 
+    /// The receiver of a method of what the payload holds: where a type on the way to that has one of the same name, as
+    /// wrappers do that hand it on, the way has to be written.
+    fn receiver_for(&self, payload: &Payload, method: &str) -> String {
+        let steps = self.world.autoderef(&payload.ty);
+        let depth = steps
+            .iter()
+            .position(|step| self.is_retired_itself(step))
+            .unwrap_or(0);
+        let is_theirs = |step: &Type| match step {
+            Type::Adt(def, _) => {
+                let is_of_std = self.world.defs[*def].canonical.starts_with("std::");
+                !is_of_std && self.world.has_method(*def, method)
+            }
+            _ => false,
+        };
+        if steps[..depth].iter().any(is_theirs) {
+            format!(
+                "({}{})",
+                "*".repeat(depth),
+                payload.base.at_least(Prec::Unary)
+            )
+        } else {
+            self.receiver_text(payload)
+        }
+    }
+
     /// The payload as a value. `free`: nothing is known of where it goes, so that a reborrow has to be spelled out.
     pub fn value_code(&self, payload: &Payload, free: bool) -> Code {
         let base = &payload.base;
@@ -897,7 +923,7 @@ impl<'a> Cx<'a> {
                 {
                     return Some(Code::tight(format!(
                         "{}.{method}()",
-                        self.receiver_text(payload)
+                        self.receiver_for(payload, method)
                     )));
                 }
                 let value = self.value_code(payload, false).text;
@@ -1055,8 +1081,8 @@ impl<'a> Cx<'a> {
                     _ => None,
                 };
                 match outer.map(|outer| (&outer.kind, outer)) {
-                    Some((ExprKind::MethodCall { recv, .. }, _)) if recv.id == expr.id => {
-                        edits.push((expr.span, self.receiver_text(payload)))
+                    Some((ExprKind::MethodCall { recv, method, .. }, _)) if recv.id == expr.id => {
+                        edits.push((expr.span, self.receiver_for(payload, &method.text)))
                     }
                     Some((ExprKind::Field { .. }, _)) => {
                         edits.push((expr.span, self.receiver_text(payload)))
@@ -1215,7 +1241,13 @@ impl<'a> Cx<'a> {
                     )
                     && let Some(payload) = self.as_payload(expr)
                 {
-                    return self.edit(expr.span, self.receiver_text(&payload), &rule);
+                    let text = match &outer.kind {
+                        ExprKind::MethodCall { method, .. } => {
+                            self.receiver_for(&payload, &method.text)
+                        }
+                        _ => self.receiver_text(&payload),
+                    };
+                    return self.edit(expr.span, text, &rule);
                 }
                 (code, rule)
             }

@@ -481,6 +481,27 @@ impl World {
         }
     }
 
+    /// Whether a type has a method of that name, of its own or of a trait that is implemented for it.
+    pub fn has_method(&self, def: DefId, name: &str) -> bool {
+        let of_trait = |path: &Path, module: ModId| {
+            self.trait_of(module, path)
+                .is_some_and(|of| match &self.defs[of].kind {
+                    DefKind::Trait { fns, .. } => fns.iter().any(|f| f.name == name),
+                    _ => false,
+                })
+        };
+        self.impls_of.get(&def).is_some_and(|ids| {
+            ids.iter().any(|&id| {
+                let one = &self.impls[id];
+                one.fns.iter().any(|f| f.name == name)
+                    || one
+                        .of_trait
+                        .as_ref()
+                        .is_some_and(|path| of_trait(path, one.module))
+            })
+        })
+    }
+
     /// What a `for` loop over the type binds.
     pub fn into_iter_item(
         &self,
