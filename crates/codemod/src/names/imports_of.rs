@@ -1061,7 +1061,23 @@ fn handed_on_as_a_whole(cx: &Cx<'_>, from: ModId, leaf: &Leaf, gone: ModId) -> O
         params: &[],
     };
     if *old != world.mods[gone].name {
-        return is_handed_on(cx, &scope, leaf.leading_colon, around, old).then_some(Op::Keep);
+        if is_handed_on(cx, &scope, leaf.leading_colon, around, old) {
+            return Some(Op::Keep);
+        }
+        // The name leads nowhere any more.
+        let (here, home) = (world.mods[from].krate, world.mods[target].krate);
+        let head = if here == home {
+            "crate"
+        } else {
+            let externs = &world.crates[here].externs;
+            externs.iter().find(|(_, krate)| **krate == Some(home))?.0
+        };
+        let path = world.module_path(target);
+        let below = path.split_once("::").map_or("", |(_, below)| below);
+        return Some(Op::Elsewhere {
+            home: format!("{head}::{below}"),
+            name: "*".into(),
+        });
     }
     let path = world.module_path(target);
     Some(Op::Move {
