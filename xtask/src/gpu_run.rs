@@ -151,6 +151,15 @@ impl<'a> Runner<'a> {
         match what {
             What::Tests => {
                 for program in self.programs(Kind::Test) {
+                    let mut without = plan.tests.without_gpu.iter();
+                    let asked = self.args.only.is_some();
+                    if self.has_gpu && !asked && without.any(|part| program.name.contains(part)) {
+                        println!(
+                            "\n{0}: left out, as it asks for no GPU; `--only {0}` runs it",
+                            program.name
+                        );
+                        continue;
+                    }
                     let limit = plan.tests.limit_s;
                     self.program(
                         Section::Tests,

@@ -250,6 +250,30 @@ fn what_a_sanitizer_finds_is_a_failure() {
 }
 
 #[test]
+fn where_there_is_a_gpu_programs_that_ask_for_none_run_if_named() {
+    for (machine, in_all) in [(Machine::new().with_gpu(), 1), (Machine::new(), 2)] {
+        machine.script("bundle/bin/test", PASSING_TESTS);
+        let manifest = machine.read("bundle/manifest.json");
+        let mut manifest: Value = serde_json::from_str(&manifest).expect("JSON");
+        manifest["plan"]["tests"]["without_gpu"] = json!(["/test/cpu"]);
+        let mut programs = manifest["programs"].as_array().expect("programs").clone();
+        programs.push(json!({"name": "ml/test/cpu", "kind": "test", "file": "bin/test"}));
+        manifest["programs"] = json!(programs);
+        fs::write(machine.path("bundle/manifest.json"), manifest.to_string())
+            .expect("the manifest");
+        let (output, report) = machine.run(&["tests"]);
+        assert_code(&output, 0);
+        let ran = report["tests"].as_array().map_or(0, Vec::len);
+        assert_eq!(ran, in_all);
+        let told = String::from_utf8_lossy(&output.stdout).contains("`--only ml/test/cpu` runs it");
+        assert_eq!(told, in_all == 1);
+        let (output, report) = machine.run(&["tests", "--only", "ml/test/cpu"]);
+        assert_code(&output, 0);
+        assert_eq!(report["tests"].as_array().map_or(0, Vec::len), 1);
+    }
+}
+
+#[test]
 fn a_program_that_hangs_is_stopped_and_the_rest_goes_on() {
     let machine = Machine::new().with_gpu();
     machine.script("bundle/bin/test", "echo 'test a ... ok'; sleep 600");

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    pub tests: Limit,
+    pub tests: Tests,
     pub bench: Limit,
     /// What others take for the same work, and how fast the device is: after the benches.
     #[serde(default)]
@@ -19,6 +19,18 @@ pub struct Plan {
     pub sanitize: Vec<Sanitize>,
     /// Of an example that is not named here: once, without arguments, under `tests.limit_s`.
     pub train: Vec<Train>,
+}
+
+/// Test programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tests {
+    /// For each program.
+    pub limit_s: u64,
+    /// Programs whose name holds one of these ask for no GPU, and take longer than those that do. Where there is a GPU they
+    /// run only if `--only` names them.
+    #[serde(default)]
+    pub without_gpu: Vec<String>,
 }
 
 /// For each program of a section.
