@@ -500,6 +500,15 @@ impl Migration {
             .collect()
     }
 
+    /// Names of items that get another: few others will have chosen them.
+    pub fn names_of_items(&self) -> impl Iterator<Item = String> {
+        let enums = self.retire_enum.iter().map(|rule| &rule.ty);
+        let wrappers = self.retire_wrapper.iter().map(|rule| &rule.ty);
+        let renamed = self.rename_item.iter().map(|rule| &rule.item);
+        let last = |path: &String| path.rsplit("::").next().unwrap_or(path).to_owned();
+        enums.chain(wrappers).chain(renamed).map(last)
+    }
+
     /// Names that a file has to hold for any rule to concern it, for the search over raw bytes.
     pub fn needles(&self) -> Vec<String> {
         let mut needles: Vec<String> = Vec::new();

@@ -12,7 +12,7 @@ use crate::manifest::version::{Line, Side, side};
 use crate::manifest::{Dependency, Package, TargetKind, read_packages};
 use crate::record::{Record, RecordKind};
 use crate::rule::Migration;
-use crate::walk::{FileKind, Tree, TreeFile};
+use crate::walk::{FileKind, SkipReason, Tree, TreeFile};
 use crate::world::{CrateKind, CrateSpec, Loader, ModId, World};
 
 pub struct Sources<'t> {
@@ -77,6 +77,7 @@ impl<'t> Sources<'t> {
                 None => {}
             }
         }
+        records.extend(repositories_within(tree, migrations)?);
         let (packages, problems) = read_packages(tree);
         for problem in problems {
             let mut record = file_record(
@@ -521,6 +522,52 @@ impl Names {
             !is_word(before) && !is_word(bytes.get(found.end()))
         })
     }
+}
+
+/// A note on each repository of its own whose code names one of the items: no run from outside touches it, and what is around it
+/// may not compile until somebody has migrated it too.
+fn repositories_within(tree: &Tree, migrations: &[Migration]) -> Result<Vec<Record>, PlanError> {
+    let names = migrations.iter().flat_map(Migration::names_of_items);
+    let names = Names::new(&names.collect())?;
+    let mut bytes = Vec::new();
+    let mut out = Vec::new();
+    let skipped = tree.skipped().iter();
+    for within in skipped.filter(|skipped| skipped.reason == SkipReason::Submodule) {
+        let folder = tree.root().join(&within.path);
+        let visited = walkdir::WalkDir::new(&folder)
+            .sort_by_file_name()
+            .into_iter()
+            .filter_entry(|entry| entry.file_name() != ".git" && entry.file_name() != "target")
+            .filter_map(Result::ok)
+            .filter(|entry| {
+                entry.file_type().is_file()
+                    && entry.path().extension().is_some_and(|end| end == "rs")
+            });
+        let mut hits = visited
+            .filter(|entry| {
+                read_into(entry.path(), &mut bytes).is_ok_and(|bytes| names.stand_in(bytes))
+            })
+            .peekable();
+        let Some(first) = hits.peek().and_then(|entry| {
+            let below = entry.path().strip_prefix(&folder).ok()?.to_str()?;
+            Some(format!("{}/{}", within.path, below.replace('\\', "/")))
+        }) else {
+            continue;
+        };
+        let n = hits.count();
+        let reason = format!(
+            "`{}` is a repository of its own, which a run from outside does not touch; {n} of its files {} what the migration changes",
+            within.path,
+            if n == 1 { "names" } else { "name" },
+        );
+        out.push(file_record(
+            RecordKind::Note,
+            &first,
+            &reason,
+            Some("run the migration there as well"),
+        ));
+    }
+    Ok(out)
 }
 
 /// Reads a file into a buffer that was used before, and only grows.

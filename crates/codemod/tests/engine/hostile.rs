@@ -103,10 +103,40 @@ fn what_is_not_the_branchs_own_stays() {
     ] {
         files.insert(path.into(), SITE.into());
     }
+    // Two submodules, of which one has something to migrate.
+    for (path, source) in [
+        ("modules/ours/.git", "gitdir: ../../.git/modules/ours\n"),
+        ("modules/ours/src/lib.rs", SITE),
+        ("modules/ours/target/gen.rs", SITE),
+        ("modules/theirs/.git", "gitdir: ../../.git/modules/theirs\n"),
+        (
+            "modules/theirs/src/lib.rs",
+            "pub enum Device { Gpu, Cpu }\n",
+        ),
+    ] {
+        files.insert(path.into(), source.into());
+    }
     write_folder(folder.path(), &files);
     let tree = read_tree(folder.path(), &WalkOptions::default()).expect("a tree");
     let plan =
         plan(&tree, &GPU_REPLAY, &PlanOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+    let about_modules: Vec<_> = plan
+        .records
+        .iter()
+        .filter(|record| record.file.starts_with("modules/"))
+        .collect();
+    let [note] = about_modules[..] else {
+        panic!("{about_modules:?}");
+    };
+    assert_eq!(
+        (note.kind, note.file.as_str()),
+        (RecordKind::Note, "modules/ours/src/lib.rs")
+    );
+    assert!(
+        note.reason.contains("1 of its files names"),
+        "{}",
+        note.reason
+    );
     let touched: Vec<&str> = plan
         .changes
         .iter()
@@ -114,9 +144,11 @@ fn what_is_not_the_branchs_own_stays() {
         .collect();
     assert!(touched.contains(&"src/lib.rs"), "{touched:?}");
     assert!(
-        !touched.iter().any(|path| ["target/", "vendor/", "scratch/"]
+        !touched
             .iter()
-            .any(|out| path.starts_with(out))),
+            .any(|path| ["target/", "vendor/", "scratch/", "modules/"]
+                .iter()
+                .any(|out| path.starts_with(out))),
         "{touched:?}"
     );
     // Under version control, but in no target: said, not guessed.
