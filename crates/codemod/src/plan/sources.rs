@@ -77,7 +77,7 @@ impl<'t> Sources<'t> {
                 None => {}
             }
         }
-        records.extend(repositories_within(tree, migrations)?);
+        records.extend(left_outside(tree, migrations)?);
         let (packages, problems) = read_packages(tree);
         for problem in problems {
             let mut record = file_record(
@@ -524,48 +524,63 @@ impl Names {
     }
 }
 
-/// A note on each repository of its own whose code names one of the items: no run from outside touches it, and what is around it
-/// may not compile until somebody has migrated it too.
-fn repositories_within(tree: &Tree, migrations: &[Migration]) -> Result<Vec<Record>, PlanError> {
+/// A note on each repository of its own, and each link out of the root, behind which code names one of the items: no run touches
+/// that, and what is around it may not compile until somebody has migrated it too.
+fn left_outside(tree: &Tree, migrations: &[Migration]) -> Result<Vec<Record>, PlanError> {
+    /// A link may lead to a whole disk.
+    const MOST_ENTRIES: usize = 50_000;
     let names = migrations.iter().flat_map(Migration::names_of_items);
     let names = Names::new(&names.collect())?;
     let mut bytes = Vec::new();
     let mut out = Vec::new();
-    let skipped = tree.skipped().iter();
-    for within in skipped.filter(|skipped| skipped.reason == SkipReason::Submodule) {
-        let folder = tree.root().join(&within.path);
-        let visited = walkdir::WalkDir::new(&folder)
+    for skipped in tree.skipped() {
+        let (what, help) = match skipped.reason {
+            SkipReason::Submodule => (
+                "a repository of its own, which a run from outside does not touch",
+                "run the migration there as well",
+            ),
+            SkipReason::LinkOutside => (
+                "a link out of the root, which is not followed",
+                "run the migration where it leads as well",
+            ),
+            _ => continue,
+        };
+        let Ok(behind) = std::fs::canonicalize(tree.root().join(&skipped.path)) else {
+            continue;
+        };
+        let is_rust = |path: &std::path::Path| path.extension().is_some_and(|end| end == "rs");
+        let hits: Vec<String> = walkdir::WalkDir::new(&behind)
             .sort_by_file_name()
             .into_iter()
             .filter_entry(|entry| entry.file_name() != ".git" && entry.file_name() != "target")
+            .take(MOST_ENTRIES)
             .filter_map(Result::ok)
-            .filter(|entry| {
-                entry.file_type().is_file()
-                    && entry.path().extension().is_some_and(|end| end == "rs")
-            });
-        let mut hits = visited
+            .filter(|entry| entry.file_type().is_file() && is_rust(entry.path()))
             .filter(|entry| {
                 read_into(entry.path(), &mut bytes).is_ok_and(|bytes| names.stand_in(bytes))
             })
-            .peekable();
-        let Some(first) = hits.peek().and_then(|entry| {
-            let below = entry.path().strip_prefix(&folder).ok()?.to_str()?;
-            Some(format!("{}/{}", within.path, below.replace('\\', "/")))
-        }) else {
-            continue;
+            .filter_map(|entry| {
+                let below = entry.path().strip_prefix(&behind).ok()?;
+                let parts = below
+                    .components()
+                    .map(|part| part.as_os_str().to_string_lossy());
+                let all: Vec<_> = [skipped.path.as_str().into()]
+                    .into_iter()
+                    .chain(parts)
+                    .collect();
+                Some(all.join("/"))
+            })
+            .collect();
+        let Some(first) = hits.first() else { continue };
+        let files = match hits.len() {
+            1 => "one file there names".to_owned(),
+            n => format!("{n} files there name"),
         };
-        let n = hits.count();
         let reason = format!(
-            "`{}` is a repository of its own, which a run from outside does not touch; {n} of its files {} what the migration changes",
-            within.path,
-            if n == 1 { "names" } else { "name" },
+            "`{}` is {what}; {files} what the migration changes",
+            skipped.path
         );
-        out.push(file_record(
-            RecordKind::Note,
-            &first,
-            &reason,
-            Some("run the migration there as well"),
-        ));
+        out.push(file_record(RecordKind::Note, first, &reason, Some(help)));
     }
     Ok(out)
 }

@@ -133,7 +133,7 @@ fn what_is_not_the_branchs_own_stays() {
         (RecordKind::Note, "modules/ours/src/lib.rs")
     );
     assert!(
-        note.reason.contains("1 of its files names"),
+        note.reason.contains("one file there names"),
         "{}",
         note.reason
     );
@@ -298,4 +298,43 @@ fn modules_behind_links_are_migrated() {
             .count(),
         0
     );
+}
+
+#[cfg(unix)]
+#[test]
+fn links_out_of_the_root_are_told_of_where_something_behind_them_is_to_change() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("root");
+    for (path, text) in [
+        ("root/Cargo.toml", MANIFEST),
+        ("root/src/lib.rs", "pub mod shared;\npub mod other;\n"),
+        ("shared/a.rs", SITE),
+        ("shared/b.rs", SITE),
+        ("one.rs", SITE),
+        ("other.rs", "pub enum Device { Gpu, Cpu }\n"),
+    ] {
+        let at = folder.path().join(path);
+        fs::create_dir_all(at.parent().unwrap()).unwrap();
+        fs::write(at, text).unwrap();
+    }
+    symlink("../../shared", root.join("src/shared")).unwrap();
+    symlink("../../one.rs", root.join("src/one.rs")).unwrap();
+    symlink("../../other.rs", root.join("src/other.rs")).unwrap();
+    let tree = read_tree(&root, &WalkOptions::default()).unwrap();
+    let plan = plan(&tree, &GPU_REPLAY, &PlanOptions::default()).unwrap();
+    let told: Vec<_> = plan
+        .records
+        .iter()
+        .filter(|record| record.reason.contains("a link out of the root"))
+        .map(|record| (record.file.as_str(), record.kind))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("src/one.rs", RecordKind::Note),
+            ("src/shared/a.rs", RecordKind::Note)
+        ]
+    );
+    assert!(plan.changes.is_empty());
 }
